@@ -106,9 +106,40 @@ async fn ssh_host_keys_are_verified() {
         server.known_hosts(),
         server.known_hosts().split_once(' ').unwrap().1
     );
-    let case = Case::new(&url, "main").ssh_key(server.private_key(), Some(revoked));
+    let case = Case::new(&url, "main").ssh_key(server.private_key(), Some(revoked.clone()));
     let error = case.fail().await;
-    assert!(matches!(error, FetchError::HostKeyUnknown { .. }), "{error:?}");
+    assert!(matches!(error, FetchError::HostKeyRevoked { .. }), "{error:?}");
+    // Also a file that is not used for trust can revoke.
+    let case = Case::new(&url, "main")
+        .ssh_key(server.private_key(), Some(server.known_hosts()))
+        .in_home(".ssh/known_hosts", &revoked);
+    let error = case.fail().await;
+    assert!(matches!(error, FetchError::HostKeyRevoked { .. }), "{error:?}");
+    assert!(!case.ls_remote(&url).status.success());
+}
+
+#[tokio::test]
+async fn configured_host_keys_are_the_only_ones_and_need_no_port() {
+    let repository = with_history();
+    let (server, other) = (SshServer::start(), SshServer::start());
+    let url = server.url(&repository);
+    let with = |lines: &str| {
+        Case::new(&url, "main")
+            .ssh_key(server.private_key(), Some(lines.to_owned()))
+            .in_home(".ssh/known_hosts", &server.known_hosts())
+    };
+    for lines in [other.known_hosts(), "# none\n".to_owned(), String::new()] {
+        let case = with(&lines);
+        let error = case.fail().await;
+        assert!(matches!(error, FetchError::HostKeyUnknown { .. }), "{lines}: {error:?}");
+        assert!(!case.ls_remote(&url).status.success(), "{lines}");
+    }
+    let known = server.known_hosts();
+    let (name, key) = known.split_once(' ').unwrap();
+    let host = name.trim_start_matches('[').split(']').next().unwrap();
+    let case = with(&format!("{host} {key}"));
+    case.succeed().await;
+    assert!(case.ls_remote(&url).status.success());
 }
 
 #[tokio::test]

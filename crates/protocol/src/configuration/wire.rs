@@ -454,7 +454,7 @@ fn credentials(wire: WireCredentials) -> Result<GitCredentials, ConfigError> {
             username: wire.username,
             private_key: wire.private_key.ok_or_else(|| lacks("it has no `privateKey`"))?,
             passphrase: wire.passphrase,
-            known_hosts: wire.known_hosts,
+            known_hosts: wire.known_hosts.filter(|lines| !lines.trim().is_empty()),
         }),
         "github-app" => Ok(GitCredentials::GithubApp),
         _ => Err(lacks("the type is unknown")),

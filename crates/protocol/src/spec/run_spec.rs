@@ -142,7 +142,8 @@ pub enum GitCredentials {
         private_key: SecretString,
         /// Its passphrase.
         passphrase: Option<SecretString>,
-        /// Lines of a `known_hosts` file; without lines, the user's own file is used.
+        /// Lines of a `known_hosts` file, which are the only ones that are trusted. `None` for the files of the user
+        /// and the system.
         known_hosts: Option<String>,
     },
     /// A GitHub App installation. The CI system sets its token in the environment.

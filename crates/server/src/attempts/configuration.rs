@@ -190,6 +190,8 @@ fn login(credentials: &GitCredentials) -> Value {
             json!({"type": "password", "username": username, "password": password.expose_secret()})
         }
         GitCredentials::SshKey { private_key, known_hosts, .. } => {
+            // Without a line, the files of the user would be used.
+            let known_hosts = known_hosts.as_ref().map(|lines| format!("# host keys\n{lines}"));
             json!({"type": "ssh-key", "privateKey": private_key.expose_secret(), "knownHosts": known_hosts})
         }
         GitCredentials::None | GitCredentials::GithubApp => Value::Null,

@@ -126,6 +126,9 @@ impl Advice for FetchError {
             Self::HostKeyMismatch { .. } => {
                 "this may be an attack: replace the known key only when the server's operator confirms the new fingerprint"
             }
+            Self::HostKeyRevoked { .. } => {
+                "ask the server's operator for its new key, and add that one"
+            }
             Self::Submodule { source, .. } => {
                 let without = "a module that works without it can run with --submodules none (BUTLER_SUBMODULES)";
                 return Some(with_advice(source.advice(), without));

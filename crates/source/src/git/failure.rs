@@ -225,6 +225,14 @@ pub enum FetchError {
         /// Type and SHA-256 fingerprint of the key.
         fingerprint: String,
     },
+    /// The server presents a host key that a `known_hosts` file revokes.
+    #[error("the ssh host key of `{server}` is revoked (`@revoked`); it presents {fingerprint}")]
+    HostKeyRevoked {
+        /// Host and port.
+        server: String,
+        /// Type and SHA-256 fingerprint of the key.
+        fingerprint: String,
+    },
     /// A submodule cannot be fetched.
     #[error("cannot fetch the submodule `{path}`")]
     Submodule {

@@ -118,9 +118,7 @@ fn ssh_user(credentials: &GitCredentials) -> String {
 
 fn known_hosts(credentials: &GitCredentials) -> Option<String> {
     match credentials {
-        GitCredentials::SshKey { known_hosts, .. } => {
-            known_hosts.clone().filter(|lines| !lines.trim().is_empty())
-        }
+        GitCredentials::SshKey { known_hosts, .. } => known_hosts.clone(),
         _ => None,
     }
 }

@@ -21,6 +21,7 @@ mod fetch;
 #[cfg(test)]
 mod fuzz_tests;
 mod history;
+mod known_hosts;
 mod launch;
 mod login;
 mod mirror;

@@ -11,9 +11,10 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::environment::{CREDENTIAL_COMMAND, GitEnvironment};
 use super::failure::SourceError;
+use super::known_hosts::{read_all, revocations};
 use super::login::{AudiencePort, Login, LoginSecret, logins};
 use super::url::{RepositoryUrl, Scheme};
-use butler_base::platform::os_string;
+use butler_base::platform::{NULL_DEVICE, os_string};
 use butler_base::process::Environment;
 use butler_base::secret::PrivateDirectory;
 use butler_protocol::spec::{GitCredentials, GitSource};
@@ -200,9 +201,15 @@ impl SshKey<'_> {
             {
                 line([b"User ", user.as_bytes(), b""]);
             }
-            if let Some(lines) = known_hosts.as_ref().filter(|lines| !lines.trim().is_empty()) {
-                let file = write(private, "git-known-hosts", format!("{lines}\n").as_bytes())?;
+            if let Some(lines) = known_hosts {
+                // Only these are trusted, and no key that any file revokes.
+                let of_files = read_all(self.home);
+                let lines: Vec<&str> =
+                    std::iter::once(lines.as_str()).chain(revocations(&of_files)).collect();
+                let text = format!("{}\n", lines.join("\n"));
+                let file = write(private, "git-known-hosts", text.as_bytes())?;
                 line([b"UserKnownHostsFile ", &ssh_word(&file), b""]);
+                line([b"GlobalKnownHostsFile ", NULL_DEVICE.as_bytes(), b""]);
             }
         }
         // With `-F`, ssh reads neither of these by itself.

@@ -5,6 +5,7 @@ use git2::{ErrorClass, ErrorCode};
 use super::super::failure::{FetchError, is_out_of_memory, object_format};
 use super::super::url::{RepositoryUrl, Scheme};
 use super::authenticate::Attempts;
+use super::host_keys::KnownHost;
 
 /// Messages of libgit2 and libssh2 about an unusable private key.
 const KEY_ERRORS: [&str; 6] = [
@@ -56,8 +57,8 @@ pub(super) enum FetchStep {
 /// The connection in which an error occurred.
 pub(super) struct ErrorContext<'a> {
     pub(super) url: &'a RepositoryUrl,
-    /// Whether any key of this ssh host is known.
-    pub(super) host_known: bool,
+    /// What is known of this ssh host.
+    pub(super) known: &'a KnownHost,
     pub(super) attempts: &'a Attempts,
     /// Whether there are credentials for the server.
     pub(super) has_login: bool,
@@ -66,7 +67,7 @@ pub(super) struct ErrorContext<'a> {
 
 /// The cause of `error`.
 pub(super) fn explain(context: &ErrorContext<'_>, error: &git2::Error) -> FetchError {
-    let ErrorContext { url, host_known, attempts, has_login, step } = *context;
+    let ErrorContext { url, known, attempts, has_login, step } = *context;
     // The text may be from a server, so it is cleaned.
     let reason = without_userinfo(error.message()).replace(char::is_control, " ");
     let text = reason.to_ascii_lowercase();
@@ -88,7 +89,10 @@ pub(super) fn explain(context: &ErrorContext<'_>, error: &git2::Error) -> FetchE
     }
     if url.scheme == Scheme::Ssh && has(&["hostkey"]) {
         let fingerprint = attempts.fingerprint.clone().unwrap_or_else(|| "none".to_owned());
-        return if host_known {
+        let is_revoked = |revoked: &String| fingerprint.ends_with(&format!(" SHA256:{revoked}"));
+        return if known.revoked.iter().any(is_revoked) {
+            FetchError::HostKeyRevoked { server, fingerprint }
+        } else if known.has_key {
             FetchError::HostKeyMismatch { server, fingerprint }
         } else {
             FetchError::HostKeyUnknown { server, fingerprint }
@@ -175,7 +179,13 @@ mod tests {
             let error = git2::Error::new(ErrorCode::GenericError, ErrorClass::Net, message);
             let step = FetchStep::Connect;
             explain(
-                &ErrorContext { url: &url, host_known: true, attempts, has_login, step },
+                &ErrorContext {
+                    url: &url,
+                    known: &KnownHost::default(),
+                    attempts,
+                    has_login,
+                    step,
+                },
                 &error,
             )
         };
@@ -216,8 +226,8 @@ mod tests {
                 Attempts { offered: vec!["the given ssh key".to_owned()], ..Attempts::default() };
             let error = git2::Error::new(ErrorCode::Eof, ErrorClass::Ssh, message);
             let (attempts, step) = (&attempts, FetchStep::Connect);
-            let context =
-                ErrorContext { url: &url, host_known: true, attempts, has_login: true, step };
+            let known = &KnownHost::default();
+            let context = ErrorContext { url: &url, known, attempts, has_login: true, step };
             explain(&context, &error)
         };
         for said in [

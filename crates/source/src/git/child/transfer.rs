@@ -19,6 +19,7 @@ use super::authenticate::Authenticator;
 use super::certificates::trust;
 use super::depth::Depth;
 use super::explain::{ErrorContext, FetchStep, explain};
+use super::host_keys::KnownHost;
 use super::progress::Progress;
 use super::reference::{ResolvedReference, hidden_sentence, resolve_reference, similar};
 use super::{host_keys, local};
@@ -51,7 +52,7 @@ pub(super) struct Server<'repository, 'connection> {
     url: &'connection RepositoryUrl,
     /// The URL that libgit2 uses: the user's configuration (`insteadOf`) may have changed it.
     pub(super) address: String,
-    host_known: bool,
+    known: KnownHost,
     /// The references of the server.
     pub(super) heads: Vec<(String, Oid)>,
     /// Whether the local repository shares the server's objects, so that nothing has to be fetched.
@@ -102,7 +103,7 @@ impl<'task> Transfer<'task> {
     ) -> Result<Remote<'repository>, FetchError> {
         repository
             .remote_anonymous(url.as_str())
-            .map_err(|error| self.explain(url, true, FetchStep::Connect, &error))
+            .map_err(|error| self.explain(url, &KnownHost::default(), FetchStep::Connect, &error))
     }
 
     /// Connects to the server of `url` and reads its references. `repository` must have
@@ -116,14 +117,16 @@ impl<'task> Transfer<'task> {
         remote: &'connection mut Remote<'repository>,
         url: &'connection RepositoryUrl,
     ) -> Result<Server<'repository, 'connection>, FetchError> {
-        let host_known =
-            url.scheme != Scheme::Ssh || host_keys::write_known_hosts(self.access, url)?;
+        let known = match url.scheme {
+            Scheme::Ssh => host_keys::write_known_hosts(self.access, url)?,
+            _ => KnownHost::default(),
+        };
         self.authenticator.clear_attempts();
         let address = remote.url().unwrap_or_default().to_owned();
         if address.starts_with("https:") && !self.has_certificates.replace(true) {
             trust(self.access)?;
         }
-        let failed = |error| self.explain(url, host_known, FetchStep::Connect, &error);
+        let failed = |error| self.explain(url, &known, FetchStep::Connect, &error);
         let callbacks = self.authenticator.callbacks(url);
         let connection = remote
             .connect_auth(Direction::Fetch, Some(callbacks), Some(proxy()))
@@ -132,7 +135,7 @@ impl<'task> Transfer<'task> {
         let heads = heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect();
         let connection = RefCell::new(Some(connection));
         let shares_objects = false;
-        Ok(Server { repository, url, address, host_known, heads, shares_objects, connection })
+        Ok(Server { repository, url, address, known, heads, shares_objects, connection })
     }
 
     fn fetch_reference_from(
@@ -198,7 +201,7 @@ impl<'task> Transfer<'task> {
         let local = local_name(name);
         if server.shares_objects {
             let failed =
-                |error| self.explain(server.url, server.host_known, FetchStep::Transfer, &error);
+                |error| self.explain(server.url, &server.known, FetchStep::Transfer, &error);
             for (_, id) in server.heads.iter().filter(|(head, _)| head == name) {
                 server.repository.reference(&local, *id, true, "fetch").map_err(failed)?;
             }
@@ -266,21 +269,20 @@ impl<'task> Transfer<'task> {
                 .remote_anonymous(server.url.as_str())
                 .and_then(|mut remote| remote.fetch(specs, Some(&mut options), None)),
         };
-        fetched.map_err(|error| {
-            self.explain(server.url, server.host_known, FetchStep::Transfer, &error)
-        })
+        fetched
+            .map_err(|error| self.explain(server.url, &server.known, FetchStep::Transfer, &error))
     }
 
     fn explain(
         &self,
         url: &RepositoryUrl,
-        host_known: bool,
+        known: &KnownHost,
         step: FetchStep,
         error: &git2::Error,
     ) -> FetchError {
         let attempts = &self.authenticator.attempts();
         let has_login = login_for(&self.access.logins, url).is_some();
-        explain(&ErrorContext { url, host_known, attempts, has_login, step }, error)
+        explain(&ErrorContext { url, known, attempts, has_login, step }, error)
     }
 }
 
