@@ -26,6 +26,10 @@ pub enum FailureCause {
     SourceMissing,
     /// The settings of the backend are wrong, or what they name does not exist.
     BackendSettings,
+    /// The encryption of state or plan is wrong, or a program of it is missing.
+    Encryption,
+    /// The key of the encryption is not the one with which state or plan were encrypted.
+    EncryptionKey,
     /// The working directory was initialised for another backend.
     BackendChanged,
     /// The workspace does not exist, exists already, or has a name that is not allowed.
@@ -56,6 +60,8 @@ pub enum FailureCause {
     StateNotSettled,
     /// A disk is full.
     DiskFull,
+    /// The disk of the directory for temporary files is full.
+    TemporaryDiskFull,
     /// The machine has no memory left.
     OutOfMemory,
     /// The machine refuses a file or a process.
@@ -72,6 +78,8 @@ pub enum FailureCause {
     ToolCrash,
     /// A provider has crashed.
     ProviderCrash,
+    /// A provider has ended without an error of its own: something has killed it, or it has exited.
+    ProviderEnded,
 }
 
 impl FailureCause {
@@ -89,12 +97,14 @@ impl FailureCause {
             | Self::LockFile
             | Self::SourceMissing
             | Self::BackendSettings
+            | Self::Encryption
             | Self::BackendChanged
             | Self::Workspace
             | Self::HostKey => FailureClass::Configuration,
             Self::CredentialsMissing
             | Self::CredentialsExpired
             | Self::CredentialsRefused
+            | Self::EncryptionKey
             | Self::ServiceToken
             | Self::GitLogin => FailureClass::Credentials,
             Self::Locked => FailureClass::Lock,
@@ -103,7 +113,11 @@ impl FailureCause {
             | Self::Certificate
             | Self::ServerFailed
             | Self::StateNotSettled => FailureClass::Network,
-            Self::DiskFull | Self::OutOfMemory | Self::Machine => FailureClass::Platform,
+            Self::DiskFull
+            | Self::TemporaryDiskFull
+            | Self::OutOfMemory
+            | Self::Machine
+            | Self::ProviderEnded => FailureClass::Platform,
             Self::StaleState | Self::OtherState | Self::PlannedVariable | Self::PlanFile => {
                 FailureClass::StalePlan
             }
@@ -139,6 +153,12 @@ impl FailureCause {
             }
             Self::BackendSettings => {
                 "check the settings of the backend, and that what they name exists"
+            }
+            Self::Encryption => {
+                "check the `encryption` block of the module and TF_ENCRYPTION, and that the programs that they name are on the machine"
+            }
+            Self::EncryptionKey => {
+                "give the run the key or passphrase with which state or plan were encrypted"
             }
             Self::BackendChanged => {
                 "run `butler-runner tool exec -- init -migrate-state` in the module to move the state, or \
@@ -178,6 +198,9 @@ impl FailureCause {
                 "retry later: the store had not completed an earlier write; if it stays, compare the stored digest with the state"
             }
             Self::DiskFull => "free disk space, or give the job a larger volume",
+            Self::TemporaryDiskFull => {
+                "the directory for temporary files is full: free space there, or set TMPDIR to a directory with room"
+            }
             Self::OutOfMemory => "give the job more memory",
             Self::Machine => "check the limits, permissions and file systems of the machine",
             Self::StaleState => {
@@ -191,8 +214,11 @@ impl FailureCause {
             Self::ToolCrash => {
                 "this is a bug of the tool: use another version, and report the stack trace that is in the log"
             }
+            Self::ProviderEnded => {
+                "the provider has ended without an error of its own: something may have killed it, so check the memory and the limits of the machine"
+            }
             Self::ProviderCrash => {
-                "this is a bug of the provider, or it was killed: use another version, and report the stack trace that is in the log"
+                "this is a bug of the provider: use another version, and report the stack trace that is in the log"
             }
         };
         Some(advice.to_owned())

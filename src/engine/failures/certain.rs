@@ -2,14 +2,33 @@
 //! operating system.
 
 use super::cause::FailureCause::{
-    self, BackendChanged, BackendSettings, Checksum, Constraint, DiskFull, GitLogin, HostKey,
-    LockFile, Machine, OtherState, OutOfMemory, PlanFile, PlannedVariable, ProviderCrash,
-    ServiceToken, SourceMissing, StaleState, StateNotSettled, ToolVersion, Unknown,
+    self, BackendChanged, BackendSettings, Checksum, Constraint, DiskFull, Encryption,
+    EncryptionKey, GitLogin, HostKey, LockFile, Machine, OtherState, OutOfMemory, PlanFile,
+    PlannedVariable, ProviderEnded, ServiceToken, SourceMissing, StaleState, StateNotSettled,
+    TemporaryDiskFull, ToolVersion, Unknown,
 };
 
 /// The causes in the order in which they are looked for; the first match decides. A `*`
 /// matches any text.
 pub(super) const CERTAIN: &[(FailureCause, &[&str])] = &[
+    // Encryption, before what is said about a plan or by the operating system.
+    (
+        Encryption,
+        &[
+            "can not be read without an encryption configuration",
+            "encryption key data * executable file not found",
+            "encryption key data * no such file or directory",
+            "encryption key data * permission denied)",
+            "encryption key data * protocol failure",
+            "encryption method * executable file not found",
+            "encryption method * no such file or directory",
+            "encryption method * permission denied)",
+            "invalid encrypted payload version",
+            "no encryption method",
+            "unencrypted payload without",
+        ],
+    ),
+    (EncryptionKey, &["decryption failed"]),
     // Plans and states.
     (
         StaleState,
@@ -61,6 +80,15 @@ pub(super) const CERTAIN: &[(FailureCause, &[&str])] = &[
         ],
     ),
     // The machine.
+    (
+        TemporaryDiskFull,
+        &[
+            "/plugin-dir * no space left on device",
+            "/tmp/ * no space left on device",
+            "temporary directory * no space left on device",
+            "temporary file * no space left on device",
+        ],
+    ),
     (
         DiskFull,
         &[
@@ -133,7 +161,7 @@ pub(super) const CERTAIN: &[(FailureCause, &[&str])] = &[
         ],
     ),
     (
-        ProviderCrash,
+        ProviderEnded,
         &[
             "(*grpcprovider) * request was cancelled",
             "desc = error reading from server: eof",
@@ -320,10 +348,8 @@ pub(super) const CERTAIN: &[(FailureCause, &[&str])] = &[
         BackendSettings,
         &[
             "\"remote\" backend does not support",
-            "decryption failed",
             "does not provide a * service",
             "error asking for input",
-            "no encryption method",
             "required by the backend",
         ],
     ),

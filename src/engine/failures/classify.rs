@@ -5,9 +5,9 @@
 //! an answer.
 
 use super::cause::FailureCause::{
-    self, BackendSettings, Checksum, Constraint, CredentialsMissing, CredentialsRefused, LockFile,
-    Machine, OtherState, PlanFile, ServerFailed, SourceMissing, StaleState, StateNotSettled,
-    Throttled, ToolVersion, Unknown, Workspace,
+    self, BackendSettings, Checksum, Constraint, CredentialsMissing, CredentialsRefused,
+    Encryption, EncryptionKey, LockFile, Machine, OtherState, PlanFile, ServerFailed,
+    SourceMissing, StaleState, StateNotSettled, Throttled, ToolVersion, Unknown, Workspace,
 };
 use super::certain::CERTAIN;
 use super::context::cause_in_context;
@@ -197,6 +197,8 @@ const fn is_of_tool(cause: FailureCause) -> bool {
         BackendSettings
             | Checksum
             | Constraint
+            | Encryption
+            | EncryptionKey
             | LockFile
             | OtherState
             | PlanFile

@@ -28,6 +28,8 @@ pub(super) struct CrashReader {
     is_behind_error: bool,
     /// Whether a provider had no memory left.
     is_provider_without_memory: bool,
+    /// Whether there is a stack trace of a provider.
+    has_provider_stack: bool,
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +57,10 @@ impl CrashReader {
                 self.crash = Crash::Announced(None);
                 self.is_behind_error = has_errors;
             }
-            _ if text.starts_with("Stack trace from the ") => self.crash = Crash::OfProvider,
+            _ if text.starts_with("Stack trace from the ") => {
+                self.crash = Crash::OfProvider;
+                self.has_provider_stack = true;
+            }
             Crash::OfProvider => {
                 self.is_provider_without_memory |=
                     reason(text).is_some_and(|reason| contains(&reason, &MEMORY));
@@ -104,12 +109,16 @@ impl CrashReader {
         }
     }
 
-    /// The cause of the crash of a provider.
-    pub(super) const fn of_provider(&self) -> FailureCause {
-        if self.is_provider_without_memory {
-            FailureCause::OutOfMemory
-        } else {
-            FailureCause::ProviderCrash
+    /// The cause of an error, with what is known about the end of a provider if it is about that.
+    pub(super) const fn cause_of_provider(&self, cause: FailureCause) -> FailureCause {
+        match cause {
+            FailureCause::ProviderCrash | FailureCause::ProviderEnded
+                if self.is_provider_without_memory =>
+            {
+                FailureCause::OutOfMemory
+            }
+            FailureCause::ProviderEnded if self.has_provider_stack => FailureCause::ProviderCrash,
+            cause => cause,
         }
     }
 }

@@ -118,7 +118,7 @@ impl PrintedErrors {
         let mut causes: Vec<_> = errors
             .into_iter()
             .filter(|error| error.severity == Severity::Error)
-            .map(|error| (cause_of(&error), error))
+            .map(|error| (self.crash.cause_of_provider(cause_of(&error)), error))
             .collect();
         if causes.iter().any(|(_, error)| !follows_from_others(&error.summary)) {
             causes.retain(|(_, error)| !follows_from_others(&error.summary));
@@ -134,10 +134,7 @@ impl PrintedErrors {
         if decider >= causes.len() {
             return PrintedFailure::default();
         }
-        let (mut cause, error) = causes.swap_remove(decider);
-        if cause == FailureCause::ProviderCrash {
-            cause = self.crash.of_provider();
-        }
+        let (cause, error) = causes.swap_remove(decider);
         let headline = Some(error.summary).filter(|summary| summary.len() <= MAX_QUOTED);
         let paragraph = first_paragraph(&error.detail);
         // As a whole: it is cut afterwards.

@@ -1,12 +1,40 @@
 //! The summaries of errors that the tool itself finds, in lower case.
 
 use super::cause::FailureCause::{
-    self, BackendChanged, BackendSettings, LockFile, ModuleCheck, ProviderCrash, Syntax,
-    ToolVersion, Unknown, Variable,
+    self, BackendChanged, BackendSettings, Encryption, LockFile, ModuleCheck, ProviderCrash,
+    ProviderEnded, Syntax, ToolVersion, Unknown, Variable,
 };
 
 /// How summaries begin that decide about the cause, whatever the details quote. A `*` matches any text.
 pub(super) const SUMMARIES: &[(FailureCause, &[&str])] = &[
+    // Before the general words about blocks and references.
+    (
+        Encryption,
+        &[
+            "cryptographic operation failed during",
+            "duplicate key_provider",
+            "duplicate metadata key",
+            "duplicate method",
+            "encryption method configuration error",
+            "error fetching encryption method",
+            "error fetching key_provider",
+            "expected key_provider value",
+            "invalid encryption method",
+            "invalid key provider",
+            "invalid method configuration",
+            "missing encryption_key value",
+            "reference to undeclared encryption method",
+            "reference to undeclared key provider",
+            "required key unavailable for method",
+            "the provided encryption method",
+            "the provided key provider",
+            "unable to build encryption key data",
+            "unable to decode encrypted metadata",
+            "unencrypted method is forbidden",
+            "unknown encryption method type",
+            "unknown key_provider type",
+        ],
+    ),
     // Go's message about a text that is not JSON. The tool has no such words behind `Invalid character`.
     (Unknown, &["invalid character '"]),
     (
@@ -197,10 +225,8 @@ pub(super) const SUMMARIES: &[(FailureCause, &[&str])] = &[
             "unsupported opentofu core version",
         ],
     ),
-    (
-        ProviderCrash,
-        &["plugin did not respond", "plugin error", "the terraform-provider-* plugin crashed"],
-    ),
+    (ProviderEnded, &["plugin did not respond"]),
+    (ProviderCrash, &["plugin error", "the terraform-provider-* plugin crashed"]),
     (LockFile, &["could not satisfy plugin requirements", "plugin reinitialization required"]),
     (BackendChanged, &["*initialization required", "backend *changed", "state store *changed"]),
     (

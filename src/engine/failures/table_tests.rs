@@ -7,13 +7,39 @@ use butler_base::secret::Redactor;
 
 /// The texts by the command that printed them. Those of `services`, `held` and `reported` were collected
 /// independently of the rules.
-const TEXTS: [(&str, &str); 6] = [
+const TEXTS: [(&str, &str); 7] = [
     ("init", include_str!("../../../tests/data/tool-errors/init.txt")),
     ("plan", include_str!("../../../tests/data/tool-errors/plan.txt")),
     ("apply", include_str!("../../../tests/data/tool-errors/apply.txt")),
+    ("encryption", include_str!("../../../tests/data/tool-errors/encryption.txt")),
     ("services", include_str!("../../../tests/data/tool-errors/services.txt")),
     ("held", include_str!("../../../tests/data/tool-errors/held.txt")),
     ("reported", include_str!("../../../tests/data/tool-errors/reported.txt")),
+];
+
+/// What backends say about a state, without a headline.
+const STATES: &str = include_str!("../../../tests/data/tool-errors/states.txt");
+
+/// The headlines of a tool in front of such a text: those of `init`, of `plan` and of a list of workspaces.
+const HEADLINES: [(&str, [&str; 4]); 2] = [
+    (
+        "terraform",
+        [
+            "Error refreshing state: ",
+            "Error: Error refreshing state: ",
+            "Error: error loading state: ",
+            "Error: Failed to get existing workspaces: ",
+        ],
+    ),
+    (
+        "opentofu",
+        [
+            "Error refreshing state: ",
+            "Error: Error refreshing state\n\n",
+            "Error: error loading state: ",
+            "Error: Failed to get existing workspaces: ",
+        ],
+    ),
 ];
 
 /// The share of texts that must be right, in percent: of all of them, and of those of `reported`.
@@ -38,16 +64,25 @@ impl Row {
 }
 
 fn rows() -> Vec<Row> {
-    let mut rows = Vec::new();
-    for (command, texts) in TEXTS {
-        for block in texts.split("=== ").skip(1) {
-            let (head, text) = block.split_once('\n').unwrap();
-            let (cause, source) = head.split_once(": ").unwrap();
-            let (cause, source) = (cause.to_owned(), source.to_owned());
-            rows.push(Row { command, source, cause, text: text.to_owned() });
-        }
-    }
-    rows
+    TEXTS.into_iter().flat_map(|(command, texts)| rows_of(command, texts)).collect()
+}
+
+fn rows_of(command: &'static str, texts: &str) -> Vec<Row> {
+    let row = |block: &str| {
+        let (head, text) = block.split_once('\n').unwrap();
+        let (cause, source) = head.split_once(": ").unwrap();
+        let (cause, source) = (cause.to_owned(), source.to_owned());
+        Row { command, source, cause, text: text.to_owned() }
+    };
+    texts.split("=== ").skip(1).map(row).collect()
+}
+
+/// Fails if too few of `rows` have the right cause.
+fn assert_right(rows: &[&Row]) {
+    let wrong: Vec<_> = rows.iter().filter_map(|row| row.mistake()).collect();
+    let right = (rows.len() - wrong.len()) * 100 / rows.len();
+    let wrong = wrong.join("\n");
+    assert!(right >= RIGHT, "{right} % of {} are right; wrong:\n{wrong}", rows.len());
 }
 
 fn cause_of(text: &str) -> FailureCause {
@@ -61,11 +96,24 @@ fn causes_of_real_errors_are_found() {
     let rows = rows();
     assert!(rows.len() >= 120, "{} texts are too few", rows.len());
     let reported: Vec<_> = rows.iter().filter(|row| row.command == "reported").collect();
-    for rows in [rows.iter().collect(), reported] {
-        let wrong: Vec<_> = rows.iter().filter_map(|row| row.mistake()).collect();
-        let right = (rows.len() - wrong.len()) * 100 / rows.len();
-        let wrong = wrong.join("\n");
-        assert!(right >= RIGHT, "{right} % of {} are right; wrong:\n{wrong}", rows.len());
+    let encryption: Vec<_> = rows.iter().filter(|row| row.command == "encryption").collect();
+    for rows in [rows.iter().collect(), reported, encryption] {
+        assert_right(&rows);
+    }
+}
+
+#[test]
+fn what_a_backend_says_about_a_state_counts_and_not_the_headline() {
+    for (tool, headlines) in HEADLINES {
+        let mut rows = Vec::new();
+        for headline in headlines {
+            for row in rows_of(tool, STATES) {
+                let source = format!("{}, {:?}", row.source, headline.trim());
+                rows.push(Row { source, text: format!("{headline}{}", row.text), ..row });
+            }
+        }
+        assert!(rows.len() >= 150, "{} texts are too few", rows.len());
+        assert_right(&rows.iter().collect::<Vec<_>>());
     }
 }
 
