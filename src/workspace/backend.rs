@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::s3;
+use super::setting_versions::known_elsewhere;
 use butler_base::platform::fs::OpenOptionsExt;
 use butler_base::process::Environment;
 use butler_base::secret::{PrivateDirectory, WipeError};
@@ -50,6 +51,20 @@ pub enum BackendError {
     /// The setting cannot be a setting's name.
     #[error("`{}` is not a setting of a state backend", .0.escape_debug())]
     Setting(String),
+    /// The version of the tool does not know the setting.
+    #[error(
+        "{tool} does not know the setting `{name}` of the backend `{kind}`, which {known} and later know"
+    )]
+    Unknown {
+        /// The backend.
+        kind: String,
+        /// The setting.
+        name: String,
+        /// The tool.
+        tool: Box<ToolRequest>,
+        /// The first tool that knows it.
+        known: Box<ToolRequest>,
+    },
     /// The setting's value cannot be written.
     #[error("cannot write the backend's setting `{name}`")]
     Value {
@@ -82,6 +97,9 @@ impl butler_base::error::Advice for BackendError {
                         .to_owned(),
                 )
             }
+            Self::Unknown { name, .. } => {
+                Some(format!("leave `{name}` out, or use such a version"))
+            }
             Self::Kind(_) => Some("a backend's type is a name such as `pg` or `s3`".to_owned()),
             _ => None,
         }
@@ -106,6 +124,7 @@ pub fn write_backend(
     if !is_identifier(&backend.kind) {
         return Err(BackendError::Kind(backend.kind.clone()));
     }
+    check_names(backend, tool)?;
     let settings = settings_as_hcl(backend, tool)?;
     let name = override_name(directory)
         .map_err(|source| BackendError::Create { path: directory.join(OVERRIDE_FILE), source })?;
@@ -132,6 +151,22 @@ pub fn write_provider_features(
     }
     let content = serde_json::json!({ "provider": { "azurerm": { "features": {} } } });
     create(&directory.join(PROVIDER_FILE), &content).map(Some)
+}
+
+/// Refuses settings that `tool` does not know, before it downloads anything.
+fn check_names(backend: &Backend, tool: &ToolRequest) -> Result<(), BackendError> {
+    let given = backend.config.iter().filter(|(_, value)| value.expose_secret().trim() != "null");
+    for (name, _) in given {
+        if let Some(known) = known_elsewhere(&backend.kind, name, tool) {
+            return Err(BackendError::Unknown {
+                kind: backend.kind.clone(),
+                name: name.clone(),
+                tool: Box::new(tool.clone()),
+                known: Box::new(known),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The settings in HCL's native syntax.
@@ -295,6 +330,23 @@ mod tests {
         let result = write(&backend("pg", &[("a", "1\nb = 2")]), directory.path());
         assert!(matches!(result, Err(BackendError::Value { .. })));
         assert!(!directory.path().join(OVERRIDE_FILE).exists());
+    }
+
+    #[test]
+    fn setting_that_the_version_does_not_know_is_refused_with_the_first_one_that_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let private = PrivateDirectory::create(directory.path(), "private-").unwrap();
+        let refused = |value| {
+            let s3 = backend("s3", &[("use_lockfile", value)]);
+            let tool = "1.9.8".parse().unwrap();
+            write_backend(&s3, &tool, directory.path(), &private).map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            refused("true").unwrap_err(),
+            "terraform 1.9.8 does not know the setting `use_lockfile` of the backend `s3`, which terraform 1.10.0 and \
+             later know"
+        );
+        assert!(refused("null").is_ok());
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod cli_config;
 #[cfg(test)]
 mod fuzz_tests;
 mod s3;
+mod setting_versions;
 mod terraform_settings;
 mod variables;
 
