@@ -15,6 +15,7 @@ use super::difference::Difference;
 use super::marked_value::MarkedValue;
 use super::marks::PieceVisitor;
 use super::path::{Path, PathStep};
+use super::plan::lists_all_outputs;
 use super::walk::PlanVisitor;
 use butler_base::secret::Redactor;
 use butler_result::{Action, AttributeChange, Changes, PlannedChange};
@@ -27,6 +28,7 @@ const MAX_LIST_SIZE: usize = 4 * 1024 * 1024;
 
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Section {
+    ToolVersion,
     Resources,
     Drift,
     Outputs,
@@ -41,6 +43,8 @@ pub(super) struct ChangeCollector<'a> {
     failed: Option<Error>,
     room: usize,
     section: Section,
+    /// Whether the tool lists all outputs as new, also those that do not change.
+    lists_all_outputs: bool,
     /// The last name that was read, as JSON text.
     name: String,
 }
@@ -107,6 +111,7 @@ impl<'a> ChangeCollector<'a> {
             failed: None,
             room: MAX_LIST_SIZE,
             section: Section::Elsewhere,
+            lists_all_outputs: false,
             name: String::new(),
         }
     }
@@ -218,8 +223,12 @@ impl PieceVisitor for ChangeCollector<'_> {
         if self.failed.is_none() {
             let told = match self.section {
                 Section::Resources | Section::Drift => self.resource(json),
-                Section::Outputs => self.output(json),
-                Section::Elsewhere => Ok(()),
+                Section::Outputs if !self.lists_all_outputs => self.output(json),
+                Section::ToolVersion => {
+                    self.lists_all_outputs = lists_all_outputs(json.get());
+                    Ok(())
+                }
+                Section::Outputs | Section::Elsewhere => Ok(()),
             };
             self.failed = told.err();
         }
@@ -234,6 +243,7 @@ impl PieceVisitor for ChangeCollector<'_> {
 impl PlanVisitor for ChangeCollector<'_> {
     fn begin(&mut self, member: &str) {
         self.section = match member {
+            "terraform_version" => Section::ToolVersion,
             "resource_changes" => Section::Resources,
             "resource_drift" => Section::Drift,
             "output_changes" => Section::Outputs,

@@ -227,3 +227,15 @@ fn list_of_changes_is_limited_and_omissions_are_counted() {
     let size: usize = changes.planned.iter().flat_map(|change| &change.attributes).count();
     assert!(size * 64 < MAX_LIST_SIZE);
 }
+
+#[test]
+fn outputs_of_a_tool_that_lists_all_as_new_are_not_listed() {
+    for (version, expected) in [("0.13.7", 0), ("0.14.11", 1)] {
+        let output = json!({"o": {"actions": ["create"], "before": null, "after": "x"}});
+        let plan = json!({"format_version": "0.1", "output_changes": output});
+        let head = format!("{{\"terraform_version\":\"{version}\",");
+        let text = plan.to_string().replacen('{', &head, 1);
+        let changes = changes(text.as_bytes(), &Redactor::new()).unwrap();
+        assert_eq!(changes.outputs.len(), expected, "{version}");
+    }
+}

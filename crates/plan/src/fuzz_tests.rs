@@ -22,7 +22,7 @@ fn fuzz_plan_is_read_or_rejected() {
         |input, _| {
             if let Ok(Survey { summary, .. }) = survey(|| Ok(input), BTreeSet::new()) {
                 assert!(!summary.line().is_empty());
-                assert!(!summary.drift_line().is_empty());
+                assert!(!summary.drift_line("Terraform").is_empty());
                 read += 1;
             }
         },

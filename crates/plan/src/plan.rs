@@ -45,17 +45,13 @@ impl PlanSummary {
         }
     }
 
-    /// One line about changes outside of Terraform.
+    /// One line about changes outside of the tool, whose product has this `title`.
     #[must_use]
-    pub fn drift_line(&self) -> String {
+    pub fn drift_line(&self, title: &str) -> String {
         if self.drift.is_empty() {
             return "No drift.".to_owned();
         }
-        format!(
-            "Drift: {} changed outside of Terraform: {}",
-            self.drift.len(),
-            self.drift.join(", ")
-        )
+        format!("Drift: {} changed outside of {title}: {}", self.drift.len(), self.drift.join(", "))
     }
 }
 
@@ -83,6 +79,16 @@ fn count_planned(counts: &mut ChangeCounts, change: &ResourceChange) {
         u32::from(change.previous_address.as_ref().is_some_and(|before| *before != change.address));
 }
 
+/// Whether the plan of this version of the tool, a JSON string, lists all outputs as new: Terraform before 0.14 does not
+/// compare them, and does not count them as changes.
+pub(super) fn lists_all_outputs(version: &str) -> bool {
+    let version = version.trim_matches('"');
+    version
+        .strip_prefix("0.")
+        .and_then(|rest| rest.split('.').next()?.parse().ok())
+        .is_some_and(|minor: u32| minor < 14)
+}
+
 /// Builds the summary of a plan from its pieces.
 #[derive(Default)]
 pub(super) struct SummaryBuilder {
@@ -91,11 +97,14 @@ pub(super) struct SummaryBuilder {
     /// Whether the document has a `format_version`, which distinguishes a plan from other JSON
     /// objects.
     is_plan: bool,
+    /// Whether the tool lists all outputs as new, also those that do not change.
+    lists_all_outputs: bool,
 }
 
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 enum Section {
     Format,
+    ToolVersion,
     Applyable,
     Complete,
     Values,
@@ -137,10 +146,12 @@ impl PieceVisitor for SummaryBuilder {
             Section::Format => {
                 self.is_plan = serde_json::from_str::<String>(text).is_ok();
             }
+            Section::ToolVersion => self.lists_all_outputs = lists_all_outputs(text),
             Section::Applyable => summary.applyable = serde_json::from_str(text)?,
             Section::Complete => summary.complete = serde_json::from_str(text)?,
             Section::Changes => count_planned(&mut summary.counts, &serde_json::from_str(text)?),
             Section::Drift => self.note_drift(serde_json::from_str(text)?),
+            Section::Outputs if self.lists_all_outputs => {}
             Section::Outputs => {
                 let change: Change = serde_json::from_str(text)?;
                 summary.outputs += u32::from(!change.is_no_op());
@@ -164,6 +175,7 @@ impl PlanVisitor for SummaryBuilder {
     fn begin(&mut self, member: &str) {
         self.section = match member {
             "format_version" => Section::Format,
+            "terraform_version" => Section::ToolVersion,
             "applyable" => Section::Applyable,
             "complete" => Section::Complete,
             "planned_values" => Section::Values,
@@ -264,6 +276,23 @@ mod tests {
     }
 
     #[test]
+    fn outputs_of_a_tool_that_does_not_compare_them_are_not_changes() {
+        for (version, outputs) in [
+            ("0.12.31", 0),
+            ("0.13.7", 0),
+            ("0.14.0", 1),
+            ("0.15.5", 1),
+            ("1.0.0", 1),
+            ("1.13.0", 1),
+        ] {
+            let json = format!(
+                r#"{{"format_version":"0.1","terraform_version":"{version}","output_changes":{{"o":{{"actions":["create"]}}}}}}"#
+            );
+            assert_eq!(read(json.as_bytes()).unwrap().outputs, outputs, "{version}");
+        }
+    }
+
+    #[test]
     fn document_without_format_version_is_not_a_plan() {
         assert!(read(&br#"{"terraform_version":"1.11.4"}"#[..]).is_err());
     }
@@ -278,8 +307,8 @@ mod tests {
         );
         let summary = read(json.as_bytes()).unwrap();
         assert_eq!(
-            summary.drift_line(),
-            "Drift: 2 changed outside of Terraform: a (changed), b (deleted)"
+            summary.drift_line("OpenTofu"),
+            "Drift: 2 changed outside of OpenTofu: a (changed), b (deleted)"
         );
         assert_eq!(summary.line(), "Changes to 1 output only.");
         let summary = PlanSummary { outputs: 2, ..summary };

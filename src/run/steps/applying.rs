@@ -98,7 +98,7 @@ pub(in crate::run) async fn refresh(
     let plan = findings.plan.insert(plan);
     findings.counts = Some(ChangeCounts::default());
     let _span = input.timeline.begin(Phase::Apply);
-    findings.summary = Some(plan.summary.drift_line());
+    findings.summary = Some(plan.summary.drift_line(engine.tool.product.title()));
     // Terraform refuses a refresh-only plan whose new values are all still unknown.
     if plan.summary.applyable != Some(false) {
         apply_plan(engine, plan, input).await.map_err(|(failure, _)| failure)?;

@@ -92,7 +92,7 @@ async fn plan_only(
     let summary = &plan.summary;
     let (counts, line, has_changes) = if mode == PlanMode::RefreshOnly {
         let has_changes = summary.has_changes() || !summary.drift.is_empty();
-        (summary.drift_counts, summary.drift_line(), has_changes)
+        (summary.drift_counts, summary.drift_line(engine.tool.product.title()), has_changes)
     } else {
         (summary.counts, summary.line(), summary.has_changes())
     };
@@ -124,7 +124,7 @@ async fn check_drift(
     let mut plan = make_plan(engine, PlanMode::RefreshOnly, input, findings).await?;
     findings.state = state_version::planned_on(&input.options.state_report, &plan);
     findings.counts = Some(ChangeCounts::default());
-    findings.summary = Some(plan.summary.drift_line());
+    findings.summary = Some(plan.summary.drift_line(engine.tool.product.title()));
     let mut has_drift = !plan.summary.drift.is_empty();
     if let Some(sentence) =
         state_version::foreign(&input.options.state_report, findings.state.as_ref())

@@ -32,6 +32,16 @@ impl Product {
         }
     }
 
+    /// The product's name in sentences.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Terraform => "Terraform",
+            Self::OpenTofu => "OpenTofu",
+            Self::Terragrunt => "Terragrunt",
+        }
+    }
+
     /// The product that is called `name`, or whose executable is.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
