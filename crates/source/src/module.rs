@@ -18,4 +18,4 @@ mod read;
 pub use declaration::{BackendBlock, BlockSetting, Module, TypeKind, VariableDeclaration};
 pub use error::ModuleError;
 pub use files::{FileText, override_files, read as read_text};
-pub use read::has_configuration;
+pub use read::{has_configuration, unread_tests};

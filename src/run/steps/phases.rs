@@ -36,8 +36,10 @@ use crate::settings::Settings;
 use crate::tool::ToolOptions;
 use crate::workspace;
 use butler_base::event::Phase;
-use butler_protocol::spec::{Approval, PlanningOptions, RunSpec, ToolRequest};
-use butler_source::module::{Module, ModuleError};
+use butler_protocol::spec::{
+    Approval, FIRST_WITH_TOFU_FILES, Operation, PlanningOptions, Product, RunSpec, ToolRequest,
+};
+use butler_source::module::{Module, ModuleError, unread_tests};
 
 /// Runs all phases of `spec`. Results are stored in `findings`, also those of a run that fails.
 pub(in crate::run) async fn run_phases(
@@ -67,13 +69,11 @@ pub(in crate::run) async fn run_phases(
     // be here. It must not keep its state in a clone that is removed at the end.
     let through_terragrunt = tools.terragrunt.is_some();
     let preparing = context.notices.timeline.begin(Phase::Variables);
-    let module = read_module(&location.directory, &tools.tool.request, through_terragrunt)?;
+    let module = read_module(context, spec, &location.directory, &tools)?;
     let is_sent = prepare_for_server(spec, &module, &location.directory, through_terragrunt)?;
     resolve_declared(context, spec, &mut inputs, &module)?;
-    // The backend that Terragrunt generates is checked after `init`.
-    if !through_terragrunt || spec.backend.is_some() || module.backend.is_some() {
-        state_location::check_module(context, spec, &inputs, &module, &location.directory)?;
-    }
+    let directory = &location.directory;
+    state_location::check_module(context, spec, &inputs, &module, directory, through_terragrunt)?;
 
     // All secrets must be registered before the first child that can print them starts.
     let (ambient, redactor) = (&context.settings.environment, context.log.redactor());
@@ -93,13 +93,8 @@ pub(in crate::run) async fn run_phases(
     let mut environment =
         child_environment(context, spec, &location.used_tokens, &inputs, level.is_some())?;
     warn_of_missing_cli_configuration(context, &environment, &location.directory);
-    let tools = Box::pin(tools.ensure_wanted_versions(
-        context,
-        &options,
-        &location.directory,
-        &environment,
-    ))
-    .await?;
+    let ensured = tools.ensure_wanted_versions(context, &options, directory, &environment);
+    let tools = Box::pin(ensured).await?;
     let isolated = level.map(|level| isolation(context, spec, &tools, &location.directory, level));
     let (isolation, handover) = isolated.transpose()?.unzip();
     let Tools { tool, terragrunt } = tools;
@@ -166,6 +161,35 @@ pub(in crate::run) async fn run_phases(
         handover: handover.flatten(),
     };
     run_operation(&mut engine, spec.operation, input, findings).await
+}
+
+/// Warns of files that the tool does not read, although another version of it does. A newer `OpenTofu` would not destroy
+/// what they contain.
+///
+/// # Errors
+/// If the run executes tests, and all of them are in such files.
+fn check_unread_files(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    directory: &Path,
+    module: &Module,
+    tool: &ToolRequest,
+) -> Result<(), Failure> {
+    let mut unread = module.files_of_other_tool.clone();
+    if spec.operation == Operation::Test {
+        let tests = unread_tests(directory, tool);
+        unread.extend(tests.map_err(|error| Failure::new(Phase::Source, &error))?);
+    }
+    // Files for OpenTofu beside those for Terraform are usual in a module for both.
+    if tool.product == Product::OpenTofu && !unread.is_empty() {
+        let files: Vec<_> = unread.iter().map(|file| format!("`{file}`")).collect();
+        context.log.warn(&format!(
+            "{tool} does not read {}, only {FIRST_WITH_TOFU_FILES} and later do: what is only there counts as removed from \
+             the configuration",
+            files.join(", ")
+        ));
+    }
+    Ok(())
 }
 
 /// Registers the secrets that files of the module and `texts` assign, and warns of files that cannot be read.
@@ -242,17 +266,22 @@ async fn prepare(
     Ok((location, tools))
 }
 
-/// Reads the files of the module that `tool` reads. What Terragrunt adds to them is not known yet, so a `wrapped` module
-/// is incomplete, and may have no file for the tool.
-fn read_module(directory: &Path, tool: &ToolRequest, wrapped: bool) -> Result<Module, Failure> {
-    let read = match Module::read_for(directory, tool) {
-        Err(ModuleError::OtherTool { .. }) if wrapped => Module::read(directory),
-        read => read,
-    };
+/// Reads the files of the module that the tool of the run reads, and checks that there are no others. What Terragrunt adds
+/// to them is not known yet, so a module that it starts is incomplete.
+fn read_module(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    directory: &Path,
+    tools: &Tools,
+) -> Result<Module, Failure> {
+    let (tool, wrapped) = (&tools.tool.request, tools.terragrunt.is_some());
+    let read = Module::read_for(directory, tool);
     let module = read.map_err(|error| Failure::new(Phase::Source, &error))?;
     if module.is_terragrunt_only && !wrapped {
         let error = ModuleError::TerragruntOnly { path: directory.to_owned() };
         return Err(Failure::new(Phase::Source, &error));
     }
-    Ok(Module { is_incomplete: module.is_incomplete || wrapped, ..module })
+    let module = Module { is_incomplete: module.is_incomplete || wrapped, ..module };
+    check_unread_files(context, spec, directory, &module, tool)?;
+    Ok(module)
 }

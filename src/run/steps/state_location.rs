@@ -44,15 +44,18 @@ pub(in crate::run) fn check_run(
     check_location(context, spec, &module, &location.unless_configured_in_environment(context))
 }
 
-/// Fails if the backend of the run or of the module in `directory` stores the state in the clone.
+/// Fails if the backend of the run or of the module in `directory` stores the state in the clone. A backend that
+/// Terragrunt generates is checked after `init`.
 pub(in crate::run) fn check_module(
     context: &Context<'_>,
     spec: &RunSpec,
     inputs: &Inputs,
     module: &Module,
     directory: &Path,
+    through_terragrunt: bool,
 ) -> Result<(), Failure> {
-    if spec.source.is_in_place() {
+    let is_generated = through_terragrunt && spec.backend.is_none() && module.backend.is_none();
+    if spec.source.is_in_place() || is_generated {
         return Ok(());
     }
     let workspace = named_workspace(context, inputs);

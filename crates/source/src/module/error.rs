@@ -22,11 +22,13 @@ pub enum ModuleError {
         /// The directory.
         path: PathBuf,
     },
-    /// The directory contains only configuration that the tool does not read.
-    #[error("`{}` holds configuration for OpenTofu only (`{file}`), and the run uses {tool}", path.display())]
+    /// The directory contains only files that the tool does not read.
+    #[error("`{}` holds {what} for OpenTofu only (`{file}`), and the run uses {tool}", path.display())]
     OtherTool {
         /// The directory.
         path: PathBuf,
+        /// The content of the files: configuration or tests.
+        what: &'static str,
         /// The name of one of its files.
         file: String,
         /// The tool.

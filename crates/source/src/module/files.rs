@@ -69,6 +69,43 @@ impl ConfigurationFile {
     }
 }
 
+/// A file with tests.
+pub(super) struct TestFile {
+    /// Its path in the module.
+    pub(super) name: String,
+    /// Whether only `OpenTofu` reads it.
+    pub(super) is_of_tofu: bool,
+}
+
+impl TestFile {
+    /// The directory with tests in a module, beside the module itself.
+    const DIRECTORY: &str = "tests";
+
+    /// All test files of the module in `directory`, in the order of their names.
+    pub(super) fn list(directory: &Path) -> Result<Vec<Self>, ModuleError> {
+        let mut files = Vec::new();
+        for below in ["", Self::DIRECTORY] {
+            let path = directory.join(below);
+            let failed = |source| ModuleError::Read { path: path.clone(), source };
+            if !path.is_dir() {
+                continue;
+            }
+            for entry in std::fs::read_dir(&path).map_err(failed)? {
+                let name = entry.map_err(failed)?.file_name();
+                let Some(name) = name.to_str().filter(|name| !is_ignored(name)) else { continue };
+                let ends = |endings: [&str; 2]| endings.iter().any(|it| name.ends_with(it));
+                let is_of_tofu = ends([".tofutest.hcl", ".tofutest.json"]);
+                if is_of_tofu || ends([".tftest.hcl", ".tftest.json"]) {
+                    let name = Path::new(below).join(name).display().to_string();
+                    files.push(Self { name, is_of_tofu });
+                }
+            }
+        }
+        files.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(files)
+    }
+}
+
 /// The name of the file that `OpenTofu` reads instead of the `*.tf` or `*.tf.json` with this name.
 fn tofu_name(name: &str) -> String {
     let (stem, ending) = name.split_at(stem(name).map_or(name.len(), |(stem, _)| stem.len()));
@@ -91,11 +128,15 @@ pub(super) fn has_configuration_file(directory: &Path) -> std::io::Result<bool> 
 /// The name of a configuration file without its extension, and whether it is JSON. `None` for files that
 /// Terraform ignores, such as backup files of editors.
 fn stem(name: &str) -> Option<(&str, bool)> {
-    let ignored = name.starts_with('.') || name.starts_with('#') && name.ends_with('#');
     let stem = [(".tf", false), (".tofu", false), (".tf.json", true), (".tofu.json", true)]
         .into_iter()
         .find_map(|(ending, json)| Some((name.strip_suffix(ending)?, json)));
-    stem.filter(|_| !ignored)
+    stem.filter(|_| !is_ignored(name))
+}
+
+/// Whether no tool reads a file with this name: it is hidden, or a backup of an editor.
+fn is_ignored(name: &str) -> bool {
+    name.starts_with('.') || name.starts_with('#') && name.ends_with('#')
 }
 
 fn is_override(stem: &str) -> bool {

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::declaration::Module;
 use super::error::ModuleError;
-use super::files::{self, ConfigurationFile, FileText};
+use super::files::{self, ConfigurationFile, FileText, TestFile};
 use super::findings::Findings;
 use super::{json, native};
 use crate::version_files;
-use butler_protocol::spec::ToolRequest;
+use butler_protocol::spec::{ToolRequest, reads_tofu_files};
 
 /// Whether `directory` has files that Terraform, `OpenTofu` or Terragrunt would read.
 ///
@@ -16,6 +16,28 @@ use butler_protocol::spec::ToolRequest;
 /// When it cannot be listed.
 pub fn has_configuration(directory: &Path) -> std::io::Result<bool> {
     Ok(files::has_configuration_file(directory)? || files::is_terragrunt_unit(directory))
+}
+
+/// The test files of the module in `directory` that `tool` does not read, and a newer `OpenTofu` does.
+///
+/// # Errors
+/// If the directory cannot be listed, or if all of its test files are such files: `tool` would find no test and succeed.
+pub fn unread_tests(directory: &Path, tool: &ToolRequest) -> Result<Vec<String>, ModuleError> {
+    let mut files = TestFile::list(directory)?;
+    if reads_tofu_files(tool) {
+        return Ok(Vec::new());
+    }
+    let count = files.len();
+    files.retain(|file| file.is_of_tofu);
+    match files.first() {
+        Some(file) if files.len() == count => Err(ModuleError::OtherTool {
+            path: directory.to_owned(),
+            what: "tests",
+            file: file.name.clone(),
+            tool: tool.clone(),
+        }),
+        _ => Ok(files.into_iter().map(|file| file.name).collect()),
+    }
 }
 
 impl Module {
@@ -38,9 +60,17 @@ impl Module {
         let files: Vec<_> = all.iter().filter(|file| file.is_read_by(tool)).cloned().collect();
         if let (true, Some(file)) = (files.is_empty(), all.first()) {
             let (path, file) = (directory.to_owned(), file.name.clone());
-            return Err(ModuleError::OtherTool { path, file, tool: tool.clone() });
+            return Err(ModuleError::OtherTool {
+                path,
+                what: "configuration",
+                file,
+                tool: tool.clone(),
+            });
         }
-        Self::read_files(directory, &files)
+        let mut module = Self::read_files(directory, &files)?;
+        let unread = all.into_iter().filter(|file| file.is_of_tofu && !file.is_read_by(tool));
+        module.files_of_other_tool = unread.map(|file| file.name).collect();
+        Ok(module)
     }
 
     fn read_files(directory: &Path, files: &[ConfigurationFile]) -> Result<Self, ModuleError> {
@@ -202,11 +232,46 @@ mod tests {
         let terraform = "both_tf j_tf_json only_tf other_tf x_override_tf";
         assert_eq!(names("1.11.4"), terraform);
         assert_eq!(names("opentofu-1.7.1"), terraform);
+        let unread = |tool: &str| {
+            let module = Module::read_for(directory.path(), &tool.parse().unwrap()).unwrap();
+            module.files_of_other_tool.join(" ")
+        };
+        let of_tofu = "both.tofu j.tofu.json other.tofu.json t.tofu x_override.tofu";
+        assert_eq!(unread("opentofu-1.7.1"), of_tofu);
+        assert_eq!(unread("opentofu-1.8.0"), "");
         let tofu = "both_tofu j_tofu_json only_tf other_tf other_tofu_json t_tofu x_override_tofu";
         for tool in ["opentofu-1.8.0-rc1", "opentofu-1.8.0", "opentofu-1.12.6"] {
             assert_eq!(names(tool), tofu, "{tool}");
         }
         assert_eq!(Module::read(directory.path()).unwrap().variables.len(), 10);
+    }
+
+    #[test]
+    fn tests_that_the_tool_does_not_read_are_an_error_if_there_are_no_others() {
+        for (files, tool, expected) in [
+            (&["a.tftest.hcl"][..], "1.11.4", Ok("")),
+            (&["a.tofutest.hcl"], "1.11.4", Err("a.tofutest.hcl")),
+            (&["tests/a.tofutest.json"], "1.11.4", Err("tests/a.tofutest.json")),
+            (&["a.tofutest.hcl"], "opentofu-1.7.9", Err("a.tofutest.hcl")),
+            (&["a.tofutest.hcl"], "opentofu-1.8.0", Ok("")),
+            (&["a.tofutest.hcl", "tests/b.tftest.json"], "opentofu-1.7.9", Ok("a.tofutest.hcl")),
+            (&["a.tofutest.hcl", ".b.tftest.hcl"], "1.11.4", Err("a.tofutest.hcl")),
+            (&[], "1.11.4", Ok("")),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            std::fs::create_dir(directory.path().join("tests")).unwrap();
+            for file in files {
+                std::fs::write(directory.path().join(file), "").unwrap();
+            }
+            let found = unread_tests(directory.path(), &tool.parse().unwrap());
+            let found = match found {
+                Ok(files) => Ok(files.join(" ")),
+                Err(ModuleError::OtherTool { what: "tests", file, .. }) => Err(file),
+                Err(error) => panic!("{error}"),
+            };
+            let expected = expected.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(found, expected, "{files:?} {tool}");
+        }
     }
 
     #[test]
