@@ -10,18 +10,22 @@ use std::path::PathBuf;
 const COMMANDS: [&str; 6] = ["plan", "apply", "destroy", "drift", "validate", "test"];
 
 /// Flags that are accepted with one dash or two.
-const TRANSLATED: [&str; 13] = [
+const TRANSLATED: [&str; 17] = [
     "auto-approve",
     "chdir",
     "destroy",
     "detailed-exitcode",
+    "exclude",
+    "exclude-file",
     "help",
+    "invoke",
     "lock-timeout",
     "out",
     "parallelism",
     "refresh",
     "replace",
     "target",
+    "target-file",
     "var",
     "var-file",
 ];
@@ -29,21 +33,41 @@ const TRANSLATED: [&str; 13] = [
 /// Flags that are ignored, because they request the runner's normal behaviour.
 const IGNORED: [&str; 1] = ["input"];
 
-/// Flags of Terraform that these commands do not have, and the alternatives.
-const ALTERNATIVES: [(&str, &str); 13] = [
+/// Flags of Terraform and `OpenTofu` that these commands do not have, and the alternatives.
+const ALTERNATIVES: [(&str, &str); 30] = [
+    ("allow-deferral", "set TF_CLI_ARGS_plan=-allow-deferral"),
     ("backend-config", "write the backend's settings into a `backend` block, or into --settings"),
     ("backup", "name the file of the state in a `backend \"local\"` block"),
+    ("cloud-run", "set TF_CLI_ARGS_test=-cloud-run=SOURCE"),
+    ("compact-warnings", "set TF_CLI_ARGS_plan=-compact-warnings"),
+    ("concise", "set TF_CLI_ARGS_plan=-concise"),
+    ("consolidate-errors", "set TF_CLI_ARGS_plan=-consolidate-errors"),
+    ("consolidate-warnings", "set TF_CLI_ARGS_plan=-consolidate-warnings=false"),
+    ("deprecation", "set TF_CLI_ARGS_plan=-deprecation=module:all"),
+    ("filter", "set TF_CLI_ARGS_test=-filter=FILE"),
     ("generate-config-out", "run `butler-runner tool exec -- plan -generate-config-out=FILE`"),
     ("json", "--report-dir DIR writes plan.json and result.json"),
+    ("json-into", "--report-dir DIR writes plan.json and result.json"),
+    ("junit-xml", "--report-dir DIR writes junit.xml"),
     ("lock", "the state is always locked; --lock-timeout waits for another run's lock"),
     ("migrate-state", "run `butler-runner tool exec -- init -migrate-state`"),
     ("no-color", "set NO_COLOR=1"),
+    ("no-tests", "set TF_CLI_ARGS_validate=-no-tests"),
+    ("query", "set TF_CLI_ARGS_validate=-query"),
     ("reconfigure", "run `butler-runner tool exec -- init -reconfigure`"),
     ("refresh-only", "`butler-runner drift` shows what changed outside of Terraform"),
+    ("repair", "set TF_CLI_ARGS_test=-repair"),
+    ("run-parallelism", "set TF_CLI_ARGS_test=-run-parallelism=N"),
+    (
+        "show-sensitive",
+        "the runner masks sensitive values; run `butler-runner tool exec -- plan -show-sensitive`",
+    ),
     ("state", "name the file of the state in a `backend \"local\"` block"),
     ("state-out", "name the file of the state in a `backend \"local\"` block"),
+    ("suppress-forget-errors", "set TF_CLI_ARGS_apply=-suppress-forget-errors"),
+    ("test-directory", "set TF_CLI_ARGS_test=-test-directory=DIR, and TF_CLI_ARGS_init too"),
     ("upgrade", "run `butler-runner tool exec -- init -upgrade`"),
-    ("compact-warnings", "--log warn shortens the runner's own log"),
+    ("verbose", "set TF_CLI_ARGS_test=-verbose"),
 ];
 
 /// A command line in the runner's spelling.
@@ -183,12 +207,66 @@ mod tests {
             ("plan -out=x.plan -var a=-b", "plan --out=x.plan --var a=-b"),
             ("apply -auto-approve -target=a.b", "apply --auto-approve --target=a.b"),
             ("plan -refresh=false -input=false -v", "plan --refresh=false -v"),
+            ("plan -exclude=a.b -target-file x", "plan --exclude=a.b --target-file x"),
             ("--log debug plan -var-file x", "--log debug plan --var-file x"),
             ("plan -vv -q -- -out", "plan -vv -q -- -out"),
             ("execute -var x", "execute -var x"),
             ("tool install plan", "tool install plan"),
         ] {
             assert_eq!(translated(given), (expected.to_owned(), None), "{given}");
+        }
+    }
+
+    #[test]
+    fn each_flag_of_both_tools_is_accepted_or_has_an_alternative() {
+        // Of `plan`, `apply`, `destroy`, `validate` and `test`.
+        for flag in [
+            "allow-deferral",
+            "auto-approve",
+            "backup",
+            "cloud-run",
+            "compact-warnings",
+            "concise",
+            "consolidate-errors",
+            "consolidate-warnings",
+            "deprecation",
+            "destroy",
+            "detailed-exitcode",
+            "exclude",
+            "exclude-file",
+            "filter",
+            "generate-config-out",
+            "input",
+            "invoke",
+            "json",
+            "json-into",
+            "junit-xml",
+            "lock",
+            "lock-timeout",
+            "no-color",
+            "no-tests",
+            "out",
+            "parallelism",
+            "query",
+            "refresh",
+            "refresh-only",
+            "repair",
+            "replace",
+            "run-parallelism",
+            "show-sensitive",
+            "state",
+            "state-out",
+            "suppress-forget-errors",
+            "target",
+            "target-file",
+            "test-directory",
+            "var",
+            "var-file",
+            "verbose",
+        ] {
+            let is_accepted = TRANSLATED.contains(&flag) || IGNORED.contains(&flag);
+            let has_alternative = ALTERNATIVES.iter().any(|(other, _)| *other == flag);
+            assert!(is_accepted != has_alternative, "{flag}");
         }
     }
 

@@ -1,14 +1,14 @@
 //! The arguments of each command, as data.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
 use semver::Version;
 
 use butler_protocol::spec::{
-    Assignment, Operation, PlanningOptions, Product, Refresh, ToolRequest,
+    Assignment, Operation, PlanningOptions, Product, Refresh, ToolRequest, core,
 };
 
 /// The purpose of a plan.
@@ -32,6 +32,26 @@ pub const fn required_version(operation: Operation) -> Option<Version> {
         Operation::Refresh | Operation::DriftCheck => Some(Version::new(0, 15, 4)),
         Operation::Plan | Operation::Apply | Operation::Destroy | Operation::Validate => None,
     }
+}
+
+/// The first option of `options` that `tool` does not have, with the product and version that have it.
+#[must_use]
+pub fn missing_option(
+    options: &PlanningOptions,
+    tool: &ToolRequest,
+) -> Option<(&'static str, ToolRequest)> {
+    let tofu = |minor| (Product::OpenTofu, Version::new(1, minor, 0));
+    let given = [
+        (!options.exclusions.is_empty(), "--exclude", tofu(9)),
+        (!options.target_files.is_empty(), "--target-file", tofu(10)),
+        (!options.exclusion_files.is_empty(), "--exclude-file", tofu(10)),
+        (options.invocation.is_some(), "--invoke", (Product::Terraform, Version::new(1, 14, 0))),
+    ];
+    let missing = |(is_given, option, (product, version)): (bool, _, (Product, Version))| {
+        let has_it = tool.product == product && core(&tool.version) >= version;
+        (is_given && !has_it).then_some((option, ToolRequest { product, version }))
+    };
+    given.into_iter().find_map(missing)
 }
 
 /// Whether `test` can write a `JUnit` file: Terraform from 1.11 on.
@@ -84,7 +104,12 @@ pub(super) fn plan(request: &PlanRequest<'_>, out: &Path, lock_timeout: Duration
         arguments.push("-refresh=false".into());
     }
     let named = |flag: &'static str| move |address: &String| format!("{flag}={address}").into();
+    let file = |flag: &'static str| move |path: &PathBuf| option(flag, path);
     arguments.extend(options.targets.iter().map(named("-target")));
+    arguments.extend(options.target_files.iter().map(file("-target-file=")));
+    arguments.extend(options.exclusions.iter().map(named("-exclude")));
+    arguments.extend(options.exclusion_files.iter().map(file("-exclude-file=")));
+    arguments.extend(options.invocation.iter().map(named("-invoke")));
     arguments.extend(options.replacements.iter().map(named("-replace")));
     arguments.extend(parallelism(options));
     arguments.extend(variable_options(variables));
@@ -242,8 +267,6 @@ fn option(name: &str, value: &Path) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
 
     const NO: Duration = Duration::ZERO;
@@ -283,6 +306,32 @@ mod tests {
     const WAIT: Duration = Duration::from_millis(90_500);
 
     #[test]
+    fn option_that_a_tool_does_not_have_is_found() {
+        let none = PlanningOptions::default();
+        let excluding = PlanningOptions { exclusions: vec!["a.b".to_owned()], ..none.clone() };
+        let by_file = PlanningOptions { target_files: vec!["/t".into()], ..none.clone() };
+        let by_other_file = PlanningOptions { exclusion_files: vec!["/t".into()], ..none.clone() };
+        let invoking =
+            PlanningOptions { invocation: Some("action.a.b".to_owned()), ..none.clone() };
+        for (options, tool, expected) in [
+            (&none, "0.13.7", None),
+            (&excluding, "1.15.0", Some("--exclude needs opentofu 1.9.0")),
+            (&excluding, "opentofu-1.8.11", Some("--exclude needs opentofu 1.9.0")),
+            (&excluding, "opentofu-1.9.0-beta1", None),
+            (&by_file, "opentofu-1.9.4", Some("--target-file needs opentofu 1.10.0")),
+            (&by_other_file, "opentofu-1.9.4", Some("--exclude-file needs opentofu 1.10.0")),
+            (&by_other_file, "opentofu-1.10.0", None),
+            (&invoking, "1.13.5", Some("--invoke needs terraform 1.14.0")),
+            (&invoking, "opentofu-1.12.6", Some("--invoke needs terraform 1.14.0")),
+            (&invoking, "1.14.0", None),
+        ] {
+            let found = missing_option(options, &tool.parse().unwrap());
+            let found = found.map(|(option, tool)| format!("{option} needs {tool}"));
+            assert_eq!(found.as_deref(), expected, "{tool}");
+        }
+    }
+
+    #[test]
     fn every_command_has_exactly_these_arguments() {
         let files = [Assignment::File(PathBuf::from("/p/a b.tfvars.json"))];
         let mixed = [Assignment::parse("x=a b=c").unwrap(), files[0].clone()];
@@ -291,6 +340,10 @@ mod tests {
         let all = PlanningOptions {
             assignments: Vec::new(),
             targets: vec!["module.a".to_owned(), "b[\"c d\"]".to_owned()],
+            target_files: vec!["/t".into()],
+            exclusions: vec!["g.h".to_owned()],
+            exclusion_files: vec!["/x".into()],
+            invocation: Some("action.a.b".to_owned()),
             replacements: vec!["e.f".to_owned()],
             refresh: Refresh::Skip,
             parallelism: std::num::NonZeroU16::new(3),
@@ -327,7 +380,7 @@ mod tests {
             ),
             (
                 plan(PlanMode::Normal, &mixed, &all, NO),
-                "plan|-input=false|-no-color|-refresh=false|-target=module.a|-target=b[\"c d\"]|-replace=e.f|-parallelism=3|-var=x=a b=c|-var-file=/p/a b.tfvars.json|-out=/p/plan",
+                "plan|-input=false|-no-color|-refresh=false|-target=module.a|-target=b[\"c d\"]|-target-file=/t|-exclude=g.h|-exclude-file=/x|-invoke=action.a.b|-replace=e.f|-parallelism=3|-var=x=a b=c|-var-file=/p/a b.tfvars.json|-out=/p/plan",
             ),
             (apply(&[], &all, NO), "apply|-input=false|-no-color|-parallelism=3|/p/plan"),
             (apply(&[], &none, NO), "apply|-input=false|-no-color|/p/plan"),

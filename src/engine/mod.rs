@@ -25,7 +25,7 @@ mod test_results;
 mod watching;
 mod wrapper;
 
-pub use arguments::{PlanMode, PlanRequest, required_version};
+pub use arguments::{PlanMode, PlanRequest, missing_option, required_version};
 pub use commands::{PlanFiles, Planned, TestResult, ValidationResult};
 pub use environment::prepare as prepare_environment;
 pub use error::{EngineError, FailedCommand};

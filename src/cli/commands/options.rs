@@ -27,6 +27,15 @@ pub(super) struct PlanningFlags {
     /// Limit the plan to this resource or module and its dependencies; can be repeated
     #[arg(long = "target", value_name = "ADDRESS", help_heading = "Plan")]
     pub(super) targets: Vec<String>,
+    /// Limit the plan to the addresses in this file; can be repeated (OpenTofu from 1.10 on)
+    #[arg(long = "target-file", value_name = "FILE", help_heading = "Plan")]
+    pub(super) target_files: Vec<PathBuf>,
+    /// Leave this resource or module out, and what depends on it; can be repeated (OpenTofu from 1.9 on)
+    #[arg(long = "exclude", value_name = "ADDRESS", help_heading = "Plan")]
+    pub(super) exclusions: Vec<String>,
+    /// Leave the addresses in this file out; can be repeated (OpenTofu from 1.10 on)
+    #[arg(long = "exclude-file", value_name = "FILE", help_heading = "Plan")]
+    pub(super) exclusion_files: Vec<PathBuf>,
     /// Replace this resource, even if it has no changes; can be repeated
     #[arg(long = "replace", value_name = "ADDRESS", help_heading = "Plan")]
     pub(super) replacements: Vec<String>,
@@ -48,6 +57,18 @@ pub(super) struct PlanningFlags {
     /// The number of concurrent operations; by default the tool's own limit
     #[arg(long, value_name = "N", help_heading = "Plan")]
     pub(super) parallelism: Option<NonZeroU16>,
+}
+
+#[derive(Args)]
+pub(super) struct InvocationFlag {
+    /// Invoke this action instead of changing resources (Terraform from 1.14 on)
+    #[arg(
+        long = "invoke",
+        value_name = "ADDRESS",
+        conflicts_with_all = ["targets", "target_files", "exclusions", "exclusion_files", "replacements"],
+        help_heading = "Plan"
+    )]
+    pub(super) invocation: Option<String>,
 }
 
 #[derive(Args)]
@@ -91,11 +112,28 @@ impl PlanningFlags {
         let planning = PlanningOptions {
             assignments: self.assignments.0?,
             targets: self.targets,
+            target_files: absolute(self.target_files),
+            exclusions: self.exclusions,
+            exclusion_files: absolute(self.exclusion_files),
+            invocation: None,
             replacements: self.replacements,
             refresh: if self.refresh { Refresh::First } else { Refresh::Skip },
             parallelism: self.parallelism,
         };
         Ok(LocalOptions { planning, workspace: self.workspace, ..LocalOptions::default() })
+    }
+}
+
+/// The paths, which are relative to the working directory of the command. The tool runs in that of the module.
+fn absolute(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.into_iter().map(|path| std::path::absolute(&path).unwrap_or(path)).collect()
+}
+
+impl InvocationFlag {
+    /// `options` with the action.
+    pub(super) fn add_to(self, mut options: LocalOptions) -> LocalOptions {
+        options.planning.invocation = self.invocation;
+        options
     }
 }
 

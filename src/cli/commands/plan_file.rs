@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::CommandError;
-use super::options::{ModuleArgument, PlanningFlags};
+use super::options::{InvocationFlag, ModuleArgument, PlanningFlags};
 use crate::artifact::{Artifact, Head, check_replaceable};
 use crate::cli::module_directory::module_directory;
 use crate::settings::{Arguments, LocalRequest, setting};
@@ -40,11 +40,15 @@ pub(super) fn parse_apply_argument(
 pub(super) fn saved_plan_request(
     file: PathBuf,
     module: &ModuleArgument,
-    planning: PlanningFlags,
+    (planning, invocation): (PlanningFlags, InvocationFlag),
     flags: &Arguments,
 ) -> Result<LocalRequest, CommandError> {
     let not_allowed = [
         (!planning.targets.is_empty(), "--target"),
+        (!planning.target_files.is_empty(), "--target-file"),
+        (!planning.exclusions.is_empty(), "--exclude"),
+        (!planning.exclusion_files.is_empty(), "--exclude-file"),
+        (invocation.invocation.is_some(), "--invoke"),
         (!planning.replacements.is_empty(), "--replace"),
         (!planning.refresh, "--refresh"),
         (planning.workspace.is_some(), "--workspace"),

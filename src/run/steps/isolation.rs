@@ -139,8 +139,9 @@ fn allowed_paths(
     let private = context.directory.private().path();
     allowed.read.extend([private.to_owned(), context.directory.secrets().path().to_owned()]);
     // Files in the module's directory are writable; as links, they would lead where the module wants.
-    let var_files = context.options.planning.files().filter(|file| !file.starts_with(module));
-    allowed.read.extend(var_files.cloned());
+    let planning = &context.options.planning;
+    let given = planning.files().chain(planning.address_files());
+    allowed.read.extend(given.filter(|file| !file.starts_with(module)).cloned());
     allowed.read.extend(settings.tool.ca_bundle.clone());
     let named = NAMED_FILES.iter().chain(&CLI_CONFIG_VARIABLES);
     // Not from the environment of the run, which could name any file.

@@ -24,7 +24,9 @@ use super::run_inputs::{
     write_variables,
 };
 use super::state_location;
-use super::tools::{Tools, check_operation, choose, choose_named, make_ready, run_options};
+use super::tools::{
+    Tools, check_operation, check_options, choose, choose_named, make_ready, run_options,
+};
 use crate::engine::{Engine, GivenAssignments, RemoteRuns, Wrapper};
 use crate::run::context::{Context, run_id};
 use crate::run::failure::Failure;
@@ -64,6 +66,7 @@ pub(in crate::run) async fn run_phases(
     let options = run_options(context);
     let (location, tools) = Box::pin(prepare(context, spec, &options, findings)).await?;
     check_operation(spec.operation, &tools.tool.request)?;
+    check_options(&context.options.planning, &tools.tool.request)?;
 
     // The module decides which inputs become variables and which ones are missing, so its files must
     // be here. It must not keep its state in a clone that is removed at the end.

@@ -6,14 +6,15 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::tool_options::{module_wish, tool_options, warnings};
-use crate::engine::{OLDEST_WRAPPER, can_wrap, required_version};
+use crate::engine::{OLDEST_WRAPPER, can_wrap, missing_option, required_version};
 use crate::run::context::Context;
 use crate::run::failure::Failure;
 use crate::tool::{self, InstalledTool, Reach, RunLocation, ToolOptions, VersionSources};
+use butler_base::error::FailureClass;
 use butler_base::event::Phase;
 use butler_base::http::LazyClient;
 use butler_base::process::Environment;
-use butler_protocol::spec::{Operation, Product, RequestedVersion, ToolRequest};
+use butler_protocol::spec::{Operation, PlanningOptions, Product, RequestedVersion, ToolRequest};
 use butler_source::module::Module;
 
 /// The options of a run, which can also use tools on PATH.
@@ -193,5 +194,21 @@ pub(in crate::run) fn check_operation(
         )
         .advise(format!("set the module's version to {needed} or later"))),
         _ => Ok(()),
+    }
+}
+
+/// Fails if the tool does not have one of the options for a plan.
+pub(in crate::run) fn check_options(
+    options: &PlanningOptions,
+    tool: &ToolRequest,
+) -> Result<(), Failure> {
+    match missing_option(options, tool) {
+        Some((option, needed)) => Err(Failure::because(
+            Phase::Tool,
+            format!("{tool} does not have `{option}`, which {needed} and later have"),
+        )
+        .advise(format!("leave {option} out, or use such a version"))
+        .classed(FailureClass::Configuration)),
+        None => Ok(()),
     }
 }

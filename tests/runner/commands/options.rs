@@ -48,6 +48,27 @@ async fn target_replace_and_refresh_options_affect_the_plan() {
 }
 
 #[tokio::test]
+async fn option_that_the_tool_does_not_have_is_refused_before_the_plan() {
+    let world = world(&[("main.tf", MODULE)]).await;
+    for (words, expected) in [
+        (&["plan", "-exclude=a.b"][..], "does not have `--exclude`, which opentofu 1.9.0"),
+        (&["plan", "--target-file", "x"], "does not have `--target-file`, which opentofu 1.10.0"),
+        (&["drift", "--exclude-file=x"], "does not have `--exclude-file`, which opentofu 1.10.0"),
+        (
+            &["apply", "--yes", "-invoke=action.a.b"],
+            "does not have `--invoke`, which terraform 1.14.0",
+        ),
+    ] {
+        let end = run(&world, words).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        assert!(end.stderr.contains(expected), "{}", end.stderr);
+        assert!(!end.stdout.contains("Initializing"), "{}", end.stdout);
+    }
+    let words = ["plan", "--invoke", "action.a.b", "--target", "a.b"];
+    assert_eq!(run(&world, &words).await.code, Some(2));
+}
+
+#[tokio::test]
 async fn workspace_must_exist_and_is_selected_for_this_run_only() {
     let module = "output \"server\" { value = terraform.workspace }\n";
     let world = world(&[("main.tf", module)]).await;

@@ -39,6 +39,14 @@ pub struct PlanningOptions {
     pub assignments: Vec<Assignment>,
     /// Addresses of the resources that the plan is limited to; empty for all.
     pub targets: Vec<String>,
+    /// Files with such addresses.
+    pub target_files: Vec<PathBuf>,
+    /// Addresses of the resources that the plan leaves out.
+    pub exclusions: Vec<String>,
+    /// Files with such addresses.
+    pub exclusion_files: Vec<PathBuf>,
+    /// The address of an action that the plan invokes instead of changing resources.
+    pub invocation: Option<String>,
     /// Addresses of the resources that are always replaced.
     pub replacements: Vec<String>,
     /// Whether the state is refreshed first.
@@ -72,6 +80,11 @@ impl Assignment {
 }
 
 impl PlanningOptions {
+    /// The files with addresses of resources.
+    pub fn address_files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.target_files.iter().chain(&self.exclusion_files)
+    }
+
     /// The files with variables, in their order.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.assignments.iter().filter_map(|assignment| match assignment {
