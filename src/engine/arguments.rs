@@ -117,15 +117,36 @@ pub(super) fn plan(request: &PlanRequest<'_>, out: &Path, lock_timeout: Duration
     arguments
 }
 
+/// The input of `apply`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ApplyRequest<'run> {
+    /// The variables that are not in the plan.
+    pub(super) variables: &'run [Assignment],
+    /// Further options.
+    pub(super) options: &'run PlanningOptions,
+    /// Whether the plan removes resources from the state that it does not destroy.
+    pub(super) forgets: bool,
+}
+
+/// Whether `apply` ends with an error if a destroy has only forgotten a resource, unless an option prevents this.
+const fn fails_if_it_forgets(tool: &ToolRequest) -> bool {
+    matches!(tool.product, Product::OpenTofu)
+        && (tool.version.major > 1 || tool.version.major == 1 && tool.version.minor >= 12)
+}
+
 /// `apply` of exactly one saved plan.
 pub(super) fn apply(
-    variables: &[Assignment],
-    options: &PlanningOptions,
+    request: &ApplyRequest<'_>,
+    tool: &ToolRequest,
     plan: &Path,
     lock_timeout: Duration,
 ) -> Vec<OsString> {
+    let ApplyRequest { variables, options, forgets } = *request;
     let mut arguments = words(&["apply", "-input=false", "-no-color"]);
     arguments.extend(lock_timeout_option(lock_timeout));
+    if forgets && fails_if_it_forgets(tool) {
+        arguments.push("-suppress-forget-errors".into());
+    }
     arguments.extend(parallelism(options));
     arguments.extend(variable_options(variables));
     arguments.push(plan.into());
@@ -351,7 +372,14 @@ mod tests {
         let plan = |mode, variables, options, wait| {
             super::plan(&PlanRequest { mode, variables, options }, plan_file, wait)
         };
-        let apply = |variables, options, wait| super::apply(variables, options, plan_file, wait);
+        let apply = |variables, options, wait| {
+            let request = ApplyRequest { variables, options, forgets: false };
+            super::apply(&request, &"1.11.4".parse().unwrap(), plan_file, wait)
+        };
+        let forgetting = |tool: &str| {
+            let request = ApplyRequest { variables: &[], options: &none, forgets: true };
+            super::apply(&request, &tool.parse().unwrap(), plan_file, NO)
+        };
         let line = |arguments: Vec<OsString>| {
             arguments
                 .into_iter()
@@ -385,6 +413,12 @@ mod tests {
             (apply(&[], &all, NO), "apply|-input=false|-no-color|-parallelism=3|/p/plan"),
             (apply(&[], &none, NO), "apply|-input=false|-no-color|/p/plan"),
             (apply(&[], &none, WAIT), "apply|-input=false|-no-color|-lock-timeout=90500ms|/p/plan"),
+            (forgetting("1.15.0"), "apply|-input=false|-no-color|/p/plan"),
+            (forgetting("opentofu-1.11.14"), "apply|-input=false|-no-color|/p/plan"),
+            (
+                forgetting("opentofu-1.12.0"),
+                "apply|-input=false|-no-color|-suppress-forget-errors|/p/plan",
+            ),
             (push_state(plan_file, false, NO), "state|push|-no-color|/p/plan"),
             (
                 push_state(plan_file, false, WAIT),

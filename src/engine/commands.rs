@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::arguments::{self, PlanRequest};
+use super::arguments::{self, ApplyRequest, PlanRequest};
 use super::diagnostics::Validation;
 use super::error::EngineError;
 use super::initialising::{DEFAULT_WORKSPACE, HeldErrors};
@@ -154,7 +154,9 @@ impl<S: Sink> Engine<'_, S> {
         options: &PlanningOptions,
     ) -> Result<(), Box<UnfinishedCommand>> {
         let file = &plan.files.file;
-        let arguments = arguments::apply(variables, options, file, self.lock_timeout);
+        let forgets = plan.summary.counts.forget > 0;
+        let request = ApplyRequest { variables, options, forgets };
+        let arguments = arguments::apply(&request, self.tool, file, self.lock_timeout);
         let command = self.command(arguments, Output::Lines);
         self.run_locking_successfully("apply", APPLY, &command).await
     }

@@ -65,6 +65,9 @@ pub(in crate::run) async fn apply(
         }
         return Err(failure);
     }
+    if mode == PlanMode::Destroy {
+        warn_of_forgotten(engine, plan.summary.counts.forget);
+    }
     findings.counts = Some(plan.summary.counts);
     findings.resources_after = Some(plan.summary.resources_after);
     findings.apply_outcome = Some(ApplyOutcome::Complete);
@@ -76,6 +79,17 @@ pub(in crate::run) async fn apply(
     );
     findings.state = version;
     read
+}
+
+/// Warns of resources that a destroy has only removed from the state.
+fn warn_of_forgotten(engine: &Engine<'_, RunLog>, count: u32) {
+    if count > 0 {
+        let resources =
+            if count == 1 { "1 resource is" } else { &format!("{count} resources are") };
+        engine.log.warn(&format!(
+            "{resources} removed from the state and not destroyed, as the module says: what they stand for still exists"
+        ));
+    }
 }
 
 /// Refuses values of variables that differ from those of a saved plan.
