@@ -1,6 +1,7 @@
 //! The commands of the tool, and their results.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -16,7 +17,7 @@ use super::invocation::{CommandEnd, Engine};
 use super::json_output::{json_offset, open_json};
 use super::locks::lock_output::LockSeeker;
 use super::locks::locking::{APPLY, LockingExit, UnfinishedCommand};
-use super::plan::applied::AppliedChanges;
+use super::plan::applied::{AppliedChanges, StatesAfter};
 use super::plan::reported::ReportedResources;
 use super::test_results::cleanup::with_failed_cleanup;
 use super::test_results::counts::counts_of_junit;
@@ -161,28 +162,36 @@ impl<S: Sink> Engine<'_, S> {
         self.run_locking_successfully("apply", APPLY, &command).await
     }
 
-    /// The changes that a failed or stopped apply has made, from the state and from the lines that it
-    /// `reported`. Ignores the stop: drop the future instead.
+    /// The changes that a failed or stopped apply has made, from the states after it and from the lines that it
+    /// `reported`.
     ///
     /// # Errors
-    /// If the state cannot be read.
-    pub async fn read_applied_changes(
+    /// If the plan or a state cannot be read.
+    pub fn applied_changes(
         &self,
         plan: &Planned,
+        states: StatesAfter<BufReader<File>>,
         reported: &ReportedResources,
     ) -> Result<AppliedChanges, EngineError> {
-        let state = self.private.join("state.json");
-        self.run_ignoring_stop(
-            "show",
-            &self.command(arguments::show(None), Output::File(state.clone())),
-        )
-        .await?;
-        let open = |path: &Path| {
-            let failed = |source| EngineError::Read { path: path.to_owned(), source };
-            open_json(path).map(BufReader::new).map_err(failed)
-        };
-        AppliedChanges::compare(open(&plan.files.json)?, open(&state)?, reported)
+        let plan = open_json(&plan.files.json)
+            .map_err(|source| EngineError::Read { path: plan.files.json.clone(), source })?;
+        AppliedChanges::compare(BufReader::new(plan), states, reported)
             .map_err(|source| EngineError::Malformed { command: "show", source })
+    }
+
+    /// The JSON of a state: the one in `file`, or the one of the backend. Ignores the stop: drop the future instead.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub async fn show_state(&self, file: Option<&Path>) -> Result<BufReader<File>, EngineError> {
+        let name = if file.is_some() { "unsaved-state.json" } else { "state.json" };
+        let json = self.private.join(name);
+        let command = self.command(arguments::show(file), Output::File(json.clone()));
+        self.run_ignoring_stop("show", &command).await?;
+        match open_json(&json) {
+            Ok(opened) => Ok(BufReader::new(opened)),
+            Err(source) => Err(EngineError::Read { path: json, source }),
+        }
     }
 
     /// `output -json`: a JSON object with secrets in clear text. Ignores the stop: drop the future

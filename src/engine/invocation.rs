@@ -1,5 +1,6 @@
 //! A tool in a working directory, and starting one command of it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -105,23 +106,42 @@ impl<S: Sink> Engine<'_, S> {
         }
     }
 
-    pub(super) fn command(&self, arguments: Vec<std::ffi::OsString>, output: Output) -> Command {
-        let mut environment = self.environment.clone();
-        cli_arguments::fit(&mut environment, &arguments);
-        let (mut program, mut arguments, inner) = match &self.wrapper {
-            None => {
-                let arguments = early_variables(arguments, self.tool, &self.variables);
-                (self.program.to_owned(), arguments, None)
-            }
-            Some(wrapper) => {
-                let inner =
-                    Inner { program: self.program.to_owned(), arguments: arguments.clone() };
-                (wrapper.program.clone(), wrapper.arguments(arguments), Some(inner))
-            }
+    /// A command in the module's directory, which the wrapper starts if the run uses one.
+    pub(super) fn command(&self, arguments: Vec<OsString>, output: Output) -> Command {
+        let environment = self.environment.clone();
+        let Some(wrapper) = &self.wrapper else {
+            return self.command_in(self.directory, environment, arguments, output);
         };
-        if let Some(isolation) = &self.isolation {
-            (program, arguments) = isolation.wrap(program, arguments);
-        }
+        let inner = Inner { program: self.program.to_owned(), arguments: arguments.clone() };
+        let mut command = self.command_of_tool(environment, &arguments, output);
+        let (program, arguments) =
+            self.isolated(wrapper.program.clone(), wrapper.arguments(arguments));
+        command.directory = Some(self.directory.to_owned());
+        Command { program, arguments, inner: Some(inner), ..command }
+    }
+
+    /// A command of the tool in `directory`, without the wrapper.
+    pub(super) fn command_in(
+        &self,
+        directory: &Path,
+        environment: Environment,
+        arguments: Vec<OsString>,
+        output: Output,
+    ) -> Command {
+        let command = self.command_of_tool(environment, &arguments, output);
+        let arguments = early_variables(arguments, self.tool, &self.variables);
+        let (program, arguments) = self.isolated(self.program.to_owned(), arguments);
+        Command { program, arguments, directory: Some(directory.to_owned()), ..command }
+    }
+
+    /// A command with these `arguments` of the tool, without a program and a directory.
+    fn command_of_tool(
+        &self,
+        mut environment: Environment,
+        arguments: &[OsString],
+        output: Output,
+    ) -> Command {
+        cli_arguments::fit(&mut environment, arguments);
         // A command that works on the state prints lines, and must come to its end without the runner, or it
         // would lose what it has done, or leave a lock. The others are read by the runner only.
         let channel = match output {
@@ -129,15 +149,20 @@ impl<S: Sink> Engine<'_, S> {
             Output::File(_) | Output::Memory(_) => Channel::Pipe,
         };
         Command {
-            program,
-            inner,
-            arguments,
             environment,
-            directory: Some(self.directory.to_owned()),
             input: self.input.clone(),
             output,
             channel,
             session: self.isolation.as_ref().map(Isolation::session).unwrap_or_default(),
+            ..Command::default()
+        }
+    }
+
+    /// The program and its arguments in the isolation, if the run has one.
+    fn isolated(&self, program: PathBuf, arguments: Vec<OsString>) -> (PathBuf, Vec<OsString>) {
+        match &self.isolation {
+            Some(isolation) => isolation.wrap(program, arguments),
+            None => (program, arguments),
         }
     }
 

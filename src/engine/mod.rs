@@ -38,7 +38,7 @@ pub use locks::killed_lock::KilledLock;
 pub use locks::lock::LeftLock;
 pub use locks::locking::UnfinishedCommand;
 pub use locks::removal::{LockNotRemoved, NamedLock};
-pub use plan::applied::AppliedChanges;
+pub use plan::applied::{AppliedChanges, StatesAfter, Unstored};
 pub use plan::reported::ReportedResources;
 pub use remote_run::{RemoteRun, RemoteRuns};
 pub use state_version::planned_version;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::directory::errored_state::{KeptState, StateForm};
 use super::directory::run_directory::RunDirectory;
 use crate::engine::LeftLock;
 use butler_base::error::chain;
@@ -29,33 +30,35 @@ impl RescuedState {
         let product = product.executable();
         let unlock =
             lock.and_then(|lock| Some(format!("; {lock}: {}, then", lock.removal(product)?)));
-        let push = |state: &Path| {
-            format!(
-                "{} run `{product} state push {}` in the module",
-                unlock.as_deref().unwrap_or(":"),
-                state.display()
-            )
+        let step = |kept: &KeptState| {
+            let place = if matches!(kept, KeptState::Part(_)) { "" } else { " in the module" };
+            let step = kept.next_step(product, kept.path());
+            format!("{} {step}{place}", unlock.as_deref().unwrap_or(":"))
         };
         match directory.rescue_state(recovery_dir) {
             Ok(None) => None,
             Ok(Some(kept)) => Some(Self {
                 text: format!(
                     "The state could not be stored; it is kept in {}{}",
-                    kept.display(),
-                    push(&kept)
+                    kept.path().display(),
+                    step(&kept)
                 ),
                 in_clone: false,
             }),
-            Err((state, error)) => Some(Self {
-                text: format!(
-                    "The state could not be stored, and the runner could not move it ({}); it stays in {}{}, or have the next run or `butler-runner clean` move it to {}",
-                    chain(&error),
-                    state.display(),
-                    push(&state),
-                    recovery_dir.display()
-                ),
-                in_clone: true,
-            }),
+            Err((state, error)) => {
+                let form = StateForm::of_file(&state).unwrap_or(StateForm::Part);
+                let kept = KeptState::at(state, form);
+                Some(Self {
+                    text: format!(
+                        "The state could not be stored, and the runner could not move it ({}); it stays in {}{}, or have the next run or `butler-runner clean` move it to {}",
+                        chain(&error),
+                        kept.path().display(),
+                        step(&kept),
+                        recovery_dir.display()
+                    ),
+                    in_clone: true,
+                })
+            }
         }
     }
 }

@@ -118,11 +118,11 @@ impl Progress {
         }
         match resource_line(line) {
             Some(ResourceLine::Working { address, verb }) => self.begin_work(address, verb),
-            Some(ResourceLine::Complete { address, is_change }) => {
+            Some(ResourceLine::Complete { address, action }) => {
                 let known = self.going_on.iter().position(|work| work.address == address);
                 if let Some(index) = known {
                     self.going_on.remove(index);
-                    self.done += u32::from(is_change);
+                    self.done += u32::from(action.is_change());
                 }
             }
             Some(ResourceLine::Refreshing) => self.refreshed += 1,

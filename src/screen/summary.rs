@@ -9,7 +9,7 @@ use super::text::{beginning, end, printable, time, width};
 use butler_protocol::spec::Operation;
 use butler_result::{
     Action, ChangeCounts, ChangeOutcome, FinalStatus, Incomplete, PlannedChange, Problem,
-    RunResult, Severity, TestCounts, table,
+    RunResult, Severity, TestCounts, table, unstored,
 };
 
 /// The largest number of listed changes; the complete plan is above, and in the reports.
@@ -186,8 +186,10 @@ fn changed(counts: ChangeCounts, is_plan: bool) -> String {
 const fn sign(change: &PlannedChange) -> (&'static str, &'static str) {
     match change.outcome {
         None | Some(ChangeOutcome::Done) => {}
-        Some(ChangeOutcome::Tainted | ChangeOutcome::Failed) => return ("!", RED),
-        Some(ChangeOutcome::Interrupted) => return ("!", YELLOW),
+        Some(ChangeOutcome::Tainted | ChangeOutcome::Failed | ChangeOutcome::NotInState) => {
+            return ("!", RED);
+        }
+        Some(ChangeOutcome::Interrupted | ChangeOutcome::Unknown) => return ("!", YELLOW),
         Some(ChangeOutcome::NotStarted) => return ("", DIM),
     }
     match change.action {
@@ -211,6 +213,8 @@ fn remark(change: &PlannedChange) -> Option<String> {
         Some(ChangeOutcome::Tainted) => Some("tainted"),
         Some(ChangeOutcome::Failed) => Some("failed"),
         Some(ChangeOutcome::Interrupted) => Some("interrupted"),
+        Some(ChangeOutcome::NotInState) => Some(unstored(change.action)),
+        Some(ChangeOutcome::Unknown) => Some("unknown"),
         Some(ChangeOutcome::NotStarted) => Some("not started"),
     };
     let outcome = outcome.map(str::to_owned);

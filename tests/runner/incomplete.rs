@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use butler_testing::browser::Browser;
+use butler_testing::stand_in::StandIn;
 use butler_testing::world::{RunEnd, World};
 
 /// `good` is created. `bad` fails after its creation. `refused` does not start because its
@@ -284,4 +285,18 @@ async fn registry_receives_the_counts_of_completed_changes() {
     assert_eq!(status["resource_count_after"], 2);
     let summary = status["plan_summary"].as_str().unwrap();
     assert!(summary.contains("1 added") && summary.contains("1 tainted"), "{summary}");
+}
+
+#[tokio::test]
+async fn destroy_that_only_forgets_is_a_success_with_a_warning() {
+    let mut world = World::new(&[("main.tf", "")]).await;
+    let change = json!({"actions": ["forget"], "before": {"id": "1"}, "after": null});
+    let resource = json!({"address": "a.b", "mode": "managed", "change": change});
+    let plan = json!({"format_version": "1.2", "resource_changes": [resource]});
+    let show = format!("echo '{plan}'");
+    StandIn::doing(&mut world, &[("plan", "exit 0"), ("apply", "exit 0"), ("show", &show)]);
+    let end = world.run(world.config("destroy")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let said = "1 resource is removed from the state and not destroyed, as the module says";
+    assert!(end.stderr.contains(said), "{}", end.stderr);
 }

@@ -288,7 +288,7 @@ async fn next_run_recovers_the_state_of_a_kill_during_apply() {
     let tool = StandIn::install_waiting(
         &mut world,
         "apply",
-        "echo precious > errored.tfstate; chmod 644 errored.tfstate",
+        "echo '{\"version\": 4}' > errored.tfstate; chmod 644 errored.tfstate",
     );
     let mut config = config(&world, "apply");
     config["source"]["workingDirectory"] = json!("network");
@@ -300,7 +300,7 @@ async fn next_run_recovers_the_state_of_a_kill_during_apply() {
     let said = case.next_run(&mut world, &left).await;
     let kept: Vec<_> = world.left_in("cache/recovery");
     assert_eq!(kept.len(), 1, "{kept:?}");
-    assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), "precious\n");
+    assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), "{\"version\": 4}\n");
     assert_eq!(std::fs::metadata(&kept[0]).unwrap().mode() & 0o777, 0o600);
     let command = format!("`terraform state push {}`", kept[0].display());
     assert!(said.contains(&command), "{said}");

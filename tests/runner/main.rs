@@ -41,5 +41,6 @@ mod terminal;
 mod terraform_settings;
 mod tool_errors;
 mod unprivileged;
+mod unsaved_state;
 mod variables;
 mod work_directory;

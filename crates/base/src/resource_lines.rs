@@ -20,11 +20,34 @@ pub enum ResourceLine<'line> {
     Complete {
         /// Its address.
         address: &'line str,
-        /// Whether the plan counts the action as a change.
-        is_change: bool,
+        /// The action.
+        action: CompleteAction,
     },
     /// The state is compared with the real resource. No line marks the end of this.
     Refreshing,
+}
+
+/// An action that is complete.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum CompleteAction {
+    /// The resource was created.
+    Create,
+    /// The resource was changed in place.
+    Modify,
+    /// The resource was destroyed.
+    Destroy,
+    /// The resource was imported.
+    Import,
+    /// Another action, such as the read of a data source.
+    Other,
+}
+
+impl CompleteAction {
+    /// Whether the plan counts the action as a change.
+    #[must_use]
+    pub const fn is_change(self) -> bool {
+        matches!(self, Self::Create | Self::Modify | Self::Destroy)
+    }
 }
 
 /// Follows the address when an action begins.
@@ -42,18 +65,17 @@ const BEGINNINGS: [(&str, &str); 8] = [
 /// Follows the address while an action continues.
 const STILL: &str = "Still ";
 
-/// Follows the address when an action is complete; and whether the plan counts the action as a
-/// change.
-const ENDS: [(&str, bool); 9] = [
-    ("Creation complete", true),
-    ("Modifications complete", true),
-    ("Destruction complete", true),
-    ("Read complete", false),
-    ("Import complete", false),
-    ("Opening complete", false),
-    ("Renewal complete", false),
-    ("Closing complete", false),
-    ("Provisioning complete", false),
+/// Follows the address when an action is complete.
+const ENDS: [(&str, CompleteAction); 9] = [
+    ("Creation complete", CompleteAction::Create),
+    ("Modifications complete", CompleteAction::Modify),
+    ("Destruction complete", CompleteAction::Destroy),
+    ("Read complete", CompleteAction::Other),
+    ("Import complete", CompleteAction::Import),
+    ("Opening complete", CompleteAction::Other),
+    ("Renewal complete", CompleteAction::Other),
+    ("Closing complete", CompleteAction::Other),
+    ("Provisioning complete", CompleteAction::Other),
 ];
 
 /// Follows the address when the state is refreshed.
@@ -80,7 +102,7 @@ pub fn resource_line(line: &str) -> Option<ResourceLine<'_>> {
         let begins = BEGINNINGS.iter().find(|(sign, _)| rest.starts_with(sign));
         let ends = || ENDS.iter().find(|(sign, _)| rest.starts_with(sign));
         begins.map(|(_, verb)| ResourceLine::Working { address, verb }).or_else(|| {
-            ends().map(|(_, is_change)| ResourceLine::Complete { address, is_change: *is_change })
+            ends().map(|(_, action)| ResourceLine::Complete { address, action: *action })
         })
     })
 }
@@ -92,16 +114,22 @@ mod tests {
     #[test]
     fn line_about_a_resource_contains_its_whole_address() {
         let working = |address, verb| Some(ResourceLine::Working { address, verb });
-        let complete = |address, is_change| Some(ResourceLine::Complete { address, is_change });
+        let complete = |address, action| Some(ResourceLine::Complete { address, action });
         for (line, expected) in [
             ("a.b[\"x: y\"]: Destroying... [id=1]", working("a.b[\"x: y\"]", "destroying")),
             ("a.b: Still modifying... [10s elapsed]", working("a.b", "modifying")),
             ("a.b: Still provisioning...", working("a.b", "busy")),
             (
                 "a.b (deposed object 0a1b): Destruction complete after 0s",
-                complete("a.b (deposed object 0a1b)", true),
+                complete("a.b (deposed object 0a1b)", CompleteAction::Destroy),
             ),
-            ("data.a.b: Read complete after 0s [id=1]", complete("data.a.b", false)),
+            (
+                "data.a.b: Read complete after 0s [id=1]",
+                complete("data.a.b", CompleteAction::Other),
+            ),
+            ("a.b: Creation complete after 0s [id=1]", complete("a.b", CompleteAction::Create)),
+            ("a.b: Modifications complete after 0s", complete("a.b", CompleteAction::Modify)),
+            ("a.b: Import complete [id=1]", complete("a.b", CompleteAction::Import)),
             ("a.b: Refreshing state... [id=1]", Some(ResourceLine::Refreshing)),
             ("  a.b: Creating...", None),
             (": Creating...", None),

@@ -35,6 +35,11 @@ pub enum ChangeOutcome {
     Failed,
     /// Started, and the tool ended before it was complete: the state may be incomplete.
     Interrupted,
+    /// Completed, but the stored state does not have it: the tool could not store its state, or was killed before it
+    /// did.
+    NotInState,
+    /// Reported as completed, and the state cannot be read.
+    Unknown,
     /// Not started.
     NotStarted,
 }

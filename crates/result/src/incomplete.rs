@@ -16,6 +16,10 @@ pub struct Incomplete {
     pub failed: u32,
     /// The number of changes that were in progress when the tool ended.
     pub interrupted: u32,
+    /// The number of changes that were completed and that the stored state does not have.
+    pub not_in_state: u32,
+    /// The number of changes of which it is not known whether they were made.
+    pub unknown: u32,
     /// The number of changes that were not started.
     pub not_started: u32,
     /// These changes, in the plan's order; only those that the list of the plan contains.
@@ -44,6 +48,8 @@ impl Incomplete {
                 ChangeOutcome::Tainted => incomplete.tainted += 1,
                 ChangeOutcome::Failed => incomplete.failed += 1,
                 ChangeOutcome::Interrupted => incomplete.interrupted += 1,
+                ChangeOutcome::NotInState => incomplete.not_in_state += 1,
+                ChangeOutcome::Unknown => incomplete.unknown += 1,
                 ChangeOutcome::NotStarted => incomplete.not_started += 1,
             }
         }
@@ -63,6 +69,8 @@ impl Incomplete {
             (self.tainted, "tainted"),
             (self.failed, "failed"),
             (self.interrupted, "interrupted"),
+            (self.not_in_state, "not in the stored state"),
+            (self.unknown, "unknown"),
             (self.not_started, "not started"),
         ];
         all.into_iter().filter(|(count, _)| *count > 0).collect()

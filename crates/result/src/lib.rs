@@ -40,3 +40,4 @@ pub use summary::{SUMMARY_LIMIT, summary};
 pub use timings::{PhaseTiming, Timings, table};
 pub use undelivered_logs::UndeliveredLogs;
 pub use visible::visible;
+pub use wording::unstored;

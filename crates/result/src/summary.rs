@@ -158,7 +158,9 @@ fn mark(change: &PlannedChange) -> &'static str {
     match change.outcome {
         None | Some(ChangeOutcome::Done) => sign(verb(change)),
         Some(ChangeOutcome::Tainted | ChangeOutcome::Failed) => "❌",
-        Some(ChangeOutcome::Interrupted) => "⚠️",
+        Some(ChangeOutcome::Interrupted | ChangeOutcome::NotInState | ChangeOutcome::Unknown) => {
+            "⚠️"
+        }
         Some(ChangeOutcome::NotStarted) => "⏭️",
     }
 }

@@ -100,7 +100,25 @@ pub(super) fn label(change: &PlannedChange) -> Cow<'static, str> {
         Some(ChangeOutcome::Tainted) => "tainted".into(),
         Some(ChangeOutcome::Failed) => format!("{verb} failed").into(),
         Some(ChangeOutcome::Interrupted) => format!("{verb} interrupted").into(),
+        Some(ChangeOutcome::NotInState) => {
+            format!("{done}, but {}", unstored(change.action)).into()
+        }
+        Some(ChangeOutcome::Unknown) => "unknown".into(),
         Some(ChangeOutcome::NotStarted) => format!("not {done}").into(),
+    }
+}
+
+/// How the stored state differs from a change that was made and is not in it.
+#[must_use]
+pub const fn unstored(action: Action) -> &'static str {
+    match action {
+        Action::Delete => "still in the stored state",
+        Action::Create
+        | Action::Update
+        | Action::Replace
+        | Action::Read
+        | Action::Forget
+        | Action::Nothing => "not in the stored state",
     }
 }
 
@@ -108,8 +126,8 @@ pub(super) fn label(change: &PlannedChange) -> Cow<'static, str> {
 pub(super) const fn outcome_style(change: &PlannedChange) -> &'static str {
     match change.outcome {
         None | Some(ChangeOutcome::Done) => "",
-        Some(ChangeOutcome::Tainted | ChangeOutcome::Failed) => "bad",
-        Some(ChangeOutcome::Interrupted) => "interrupted",
+        Some(ChangeOutcome::Tainted | ChangeOutcome::Failed | ChangeOutcome::NotInState) => "bad",
+        Some(ChangeOutcome::Interrupted | ChangeOutcome::Unknown) => "interrupted",
         Some(ChangeOutcome::NotStarted) => "not-started",
     }
 }
@@ -130,6 +148,12 @@ pub(super) fn remarks(change: &PlannedChange) -> Vec<String> {
         Some(ChangeOutcome::Tainted) => remarks.push("the next apply replaces it".to_owned()),
         Some(ChangeOutcome::Interrupted) => {
             remarks.push("the state may be incomplete".to_owned());
+        }
+        Some(ChangeOutcome::NotInState) => {
+            remarks.push("the next apply would make it again".to_owned());
+        }
+        Some(ChangeOutcome::Unknown) => {
+            remarks.push("reported as complete, and the state cannot be read".to_owned());
         }
         _ => {}
     }
@@ -156,7 +180,11 @@ pub(super) fn counts(result: &RunResult) -> Vec<(u32, &'static str, &'static str
     let words =
         |(count, style, planned, done)| (count, style, if is_applied { done } else { planned });
     let incomplete = result.incomplete.iter().flat_map(Incomplete::counts).map(|(count, word)| {
-        let style = if matches!(word, "tainted" | "failed") { "fail" } else { "skipped" };
+        let style = if matches!(word, "tainted" | "failed" | "not in the stored state") {
+            "fail"
+        } else {
+            "skipped"
+        };
         (count, style, word)
     });
     usual.into_iter().chain(rare).map(words).chain(incomplete).collect()

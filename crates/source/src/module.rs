@@ -8,6 +8,7 @@
 //! `x.tofu` beside an `x.tf` instead of it. All are read as long as the tool is not known.
 
 mod declaration;
+mod encryption;
 mod error;
 mod files;
 mod findings;
@@ -16,6 +17,7 @@ mod native;
 mod read;
 
 pub use declaration::{BackendBlock, BlockSetting, Module, TypeKind, VariableDeclaration};
+pub use encryption::{EncryptionFile, encryption_files};
 pub use error::ModuleError;
 pub use files::{FileText, override_files, read as read_text};
 pub use read::{has_configuration, unread_tests};

@@ -17,7 +17,7 @@ const TEXTS: [(&str, &str); 7] = [
     ("reported", include_str!("../../../tests/data/tool-errors/reported.txt")),
 ];
 
-/// What backends say about a state, without a headline.
+/// The errors of backends about a state, without a headline.
 const STATES: &str = include_str!("../../../tests/data/tool-errors/states.txt");
 
 /// The headlines of a tool in front of such a text: those of `init`, of `plan` and of a list of workspaces.

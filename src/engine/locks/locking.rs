@@ -8,7 +8,6 @@
 //! A command that may hold a lock ignores the run's stop and has a time limit of its own. When the limit is
 //! over, the command gets a signal first, so that it can release its lock.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +18,7 @@ use super::lock::LeftLock;
 use super::lock_output::LockSeeker;
 use super::trace::{LockTrace, own_name};
 use crate::engine::arguments;
-use crate::engine::error::{EngineError, FailedCommand};
+use crate::engine::error::EngineError;
 use crate::engine::failures::printed::PrintedErrors;
 use crate::engine::invocation::{CommandEnd, Engine};
 use crate::engine::plan::reported::ReportedResources;
@@ -105,6 +104,10 @@ impl<S: Sink> Engine<'_, S> {
             && trace.working.is_some()
             && seen.errors.is_empty();
         let killed = self.was_killed(&exit) || died;
+        let mut reported = seen.reported;
+        if killed {
+            reported.set_killed();
+        }
         let left = match (self.killed_lock, killed || seen.unreleased) {
             (KilledLock::EndsWithTool, _) => exit.killed.then_some(LeftLock::Ended),
             (_, false) => None,
@@ -127,12 +130,12 @@ impl<S: Sink> Engine<'_, S> {
             end: CommandEnd { errors: seen.errors, lock: seen.lock.lock(&seeker) },
             left,
             trace,
-            reported: seen.reported,
+            reported,
         })
     }
 
     /// The observations before a command starts.
-    fn trace(&self, operation: &'static str) -> LockTrace {
+    pub(super) fn trace(&self, operation: &'static str) -> LockTrace {
         LockTrace {
             operation,
             locks: self.killed_lock != KilledLock::NeverOwn,
@@ -191,7 +194,7 @@ impl<S: Sink> Engine<'_, S> {
     }
 
     /// Queries the lock after a command has ended without releasing its own.
-    async fn find_left_lock(&self, trace: &LockTrace) -> LeftLock {
+    pub(super) async fn find_left_lock(&self, trace: &LockTrace) -> LeftLock {
         let lock = match self.query_lock().await {
             Err(_) => return LeftLock::Unknown,
             Ok(None) => return LeftLock::Free,
@@ -259,55 +262,6 @@ impl<S: Sink> Engine<'_, S> {
         }
     }
 
-    /// `state push` of a file. The backend rejects it if the state is newer than the file.
-    ///
-    /// If `unfinished` has certainly left its lock, the push does not take another one: the left lock excludes
-    /// all other commands, and its own command has ended. Ignores the run's stop and has time until `late`.
-    /// Returns the lock of the push itself if it did not release it.
-    ///
-    /// # Errors
-    /// If the push fails. The error then contains such a lock.
-    pub async fn push_state(
-        &self,
-        file: &Path,
-        unfinished: &UnfinishedCommand,
-        late: impl Future<Output = ()>,
-    ) -> Result<Option<LeftLock>, EngineError> {
-        const NAME: &str = "state push";
-        let locked = matches!(unfinished.error.left(), Some(LeftLock::Own { .. }));
-        let arguments = arguments::push_state(file, locked, self.lock_timeout);
-        let command = self.command(arguments, Output::Lines);
-        let (watch, trace) =
-            (OutputWatch::new(self.log, &self.remote_runs), self.trace("state-push"));
-        let seeker = LockSeeker::now();
-        let exit = self.run_until(NAME, &command, &watch, (Step::State, late)).await?;
-        let seen = watch.into_observed();
-        let may_be_left = (exit.is_none() || seen.unreleased)
-            && !locked
-            && self.killed_lock != KilledLock::EndsWithTool;
-        let left = if may_be_left { Some(self.find_left_lock(&trace).await) } else { None };
-        let checked = match exit {
-            Some(exit) => self.check_exit(NAME, &exit, CommandEnd::of(seen, &seeker)),
-            None => Err(EngineError::Failed {
-                product: self.program_name(),
-                command: NAME,
-                failed: Box::new(FailedCommand {
-                    headline: Some("it took too long and was killed".to_owned()),
-                    ..FailedCommand::default()
-                }),
-            }),
-        };
-        match (checked, left) {
-            (Ok(()), left) => Ok(left),
-            (Err(mut error), left) => {
-                if let Some(left) = left {
-                    error.set_left(left);
-                }
-                Err(error)
-            }
-        }
-    }
-
     /// Runs a command about a lock within its time limit; none if it was killed.
     pub(super) async fn run_in_time(
         &self,
@@ -329,7 +283,7 @@ impl<S: Sink> Engine<'_, S> {
 
     /// Runs a command until `late`. It then gets a signal, because it may hold the lock, and is killed if it
     /// does not end; then returns none.
-    async fn run_until(
+    pub(super) async fn run_until(
         &self,
         name: &'static str,
         command: &Command,

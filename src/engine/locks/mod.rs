@@ -4,5 +4,6 @@ pub(super) mod killed_lock;
 pub(super) mod lock;
 pub(super) mod lock_output;
 pub(super) mod locking;
+mod pushing;
 pub(super) mod removal;
 pub(super) mod trace;

@@ -2,6 +2,10 @@
 //!
 //! Only a change that the state shows is done. It is not done if the tool was still working on the resource
 //! when it ended, because a resource is stored in the state before its provisioners run.
+//!
+//! If the tool could not store its state, the state that it has written to a file instead shows what was done, and the
+//! lines that it printed do so without such a file. What the stored state does not have was made all the same, and the
+//! next apply would make it a second time.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,101 +14,230 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::reported::ReportedResources;
+use butler_base::resource_lines::CompleteAction;
 use butler_plan::{action, is_listed};
 use butler_result::{Action, ChangeCounts, ChangeOutcome};
 
 /// The changes that an apply has made.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AppliedChanges {
-    /// Completed changes by action.
-    pub counts: ChangeCounts,
-    /// The number of resource instances in the state, including tainted ones.
-    pub resources: u32,
+    /// Completed changes by action; none if it is not known of every change whether it was made.
+    pub counts: Option<ChangeCounts>,
+    /// The number of resource instances, including tainted ones; none if it is not known.
+    pub resources: Option<u32>,
     /// The outcome of each change, in the order of [`butler_result::Changes`]; none if it is not known.
     pub outcomes: Vec<Option<ChangeOutcome>>,
+    /// The changes that were made and that the stored state does not have.
+    pub unstored: Vec<Unstored>,
+}
+
+/// A change that was made and that the stored state does not have.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Unstored {
+    /// The action.
+    pub action: Action,
+    /// The address, not redacted.
+    pub address: String,
+}
+
+/// The JSON of the states after an apply.
+#[derive(Debug)]
+pub struct StatesAfter<R> {
+    /// The state in the backend, if it can be read.
+    pub stored: Option<R>,
+    /// The state that the tool could not store there, if there is one.
+    pub unsaved: Option<R>,
 }
 
 impl AppliedChanges {
-    /// Compares the JSON of a plan with the JSON of the state (`show -json`) after its apply. `reported` are the
+    /// Compares the JSON of a plan with the JSON of the states (`show -json`) after its apply. `reported` are the
     /// resources in the output of the apply.
     ///
     /// # Errors
     /// If the JSON cannot be read.
-    pub fn compare(
+    pub fn compare<R: Read>(
         plan: impl Read,
-        state: impl Read,
+        states: StatesAfter<R>,
         reported: &ReportedResources,
     ) -> Result<Self, serde_json::Error> {
         let plan: WirePlan = serde_json::from_reader(plan)?;
-        let state: WireState = serde_json::from_reader(state)?;
-        let mut now = BTreeMap::new();
-        if let Some(values) = state.values {
-            values.root_module.collect(&mut now);
-        }
-        let mut applied =
-            Self { resources: u32::try_from(now.len()).unwrap_or(u32::MAX), ..Self::default() };
+        let after = After {
+            stored: states.stored.map(resources_of).transpose()?,
+            unsaved: states.unsaved.map(resources_of).transpose()?,
+            reported,
+        };
+        let mut applied = Self { counts: Some(ChangeCounts::default()), ..Self::default() };
         for change in &plan.resource_changes {
             let outcome = if change.mode == "data" {
                 change.outcome_of_reading(reported)
             } else {
-                Some(count_applied(&mut applied.counts, change, &now, reported))
+                Some(applied.add(change, &after))
             };
             if change.is_listed() {
                 applied.outcomes.push(outcome);
             }
         }
+        // The stored state does not have the resources that it misses.
+        let stored = after.stored.as_ref().filter(|_| applied.unstored.is_empty());
+        let resources = after.unsaved.as_ref().or(stored);
+        applied.resources = resources.map(|it| u32::try_from(it.len()).unwrap_or(u32::MAX));
         Ok(applied)
+    }
+
+    /// Adds a change, and returns its outcome.
+    fn add(&mut self, change: &WireChange, after: &After<'_>) -> ChangeOutcome {
+        let (made, outcome) = after.made(change);
+        if outcome == ChangeOutcome::NotInState {
+            let address = change.reported_address();
+            self.unstored.push(Unstored { action: action(&change.change.actions), address });
+        }
+        match (&mut self.counts, outcome) {
+            (counts, ChangeOutcome::Unknown) => *counts = None,
+            (Some(counts), _) => made.add_to(counts),
+            (None, _) => {}
+        }
+        outcome
     }
 }
 
-/// Adds the completed parts of `change` to `counts`, and returns its outcome. `now` is the current state.
-fn count_applied(
-    counts: &mut ChangeCounts,
-    change: &WireChange,
-    now: &StateResources,
-    reported: &ReportedResources,
-) -> ChangeOutcome {
-    let key = (change.address.clone(), change.deposed.clone());
-    let found = now.get(&key);
-    let exists = found.is_some();
-    let differs = found.map(|found| &found.values) != Some(&change.change.before);
-    let is_unfinished = change.is_unfinished(reported);
-    // A replacement that creates first keeps the old object as a deposed one until it is destroyed.
-    let has_deposed = change.deposed.is_none()
-        && now.keys().any(|(address, deposed)| *address == key.0 && deposed.is_some());
-    let planned = |action: &str| change.change.actions.iter().any(|other| other == action);
-    let creates = planned("create");
-    let is_new = creates && exists && (!planned("delete") || differs);
-    let is_tainted = is_new && found.is_some_and(|found| found.tainted);
-    let is_created = is_new && !is_tainted && !is_unfinished;
-    let deleted = planned("delete") && if creates { differs && !has_deposed } else { !exists };
-    let updated = planned("update") && exists && differs && !is_unfinished;
-    let forgotten = planned("forget") && !exists;
-    counts.add += u32::from(is_created);
-    counts.destroy += u32::from(deleted);
-    counts.replace += u32::from(is_created && deleted);
-    counts.change += u32::from(updated);
-    counts.forget += u32::from(forgotten);
-    counts.import += u32::from(change.change.importing.is_some() && exists);
-    counts.moved += u32::from(change.previous_address.is_some() && exists);
-    let is_done = match action(&change.change.actions) {
-        Action::Create => is_created,
-        Action::Replace => is_created && (deleted || !planned("delete")),
-        Action::Delete => deleted,
-        Action::Update => updated,
-        Action::Forget => forgotten,
-        Action::Read | Action::Nothing => exists,
-    };
-    if is_done {
-        ChangeOutcome::Done
-    } else if is_tainted {
-        ChangeOutcome::Tainted
-    } else if reported.has_failed(&change.address) {
-        ChangeOutcome::Failed
-    } else if is_unfinished || is_created || deleted {
-        ChangeOutcome::Interrupted
-    } else {
-        ChangeOutcome::NotStarted
+/// The facts about an apply that has ended early.
+struct After<'run> {
+    stored: Option<StateResources>,
+    unsaved: Option<StateResources>,
+    reported: &'run ReportedResources,
+}
+
+impl After<'_> {
+    /// The parts of a change that were made, and its outcome.
+    fn made(&self, change: &WireChange) -> (Made, ChangeOutcome) {
+        let reported = self.reported;
+        match (&self.unsaved, &self.stored) {
+            (Some(unsaved), stored) => {
+                let (made, outcome) = Made::of(change, unsaved, reported);
+                let exists = matches!(outcome, ChangeOutcome::Done | ChangeOutcome::Tainted);
+                let is_stored = stored
+                    .as_ref()
+                    .is_some_and(|stored| Made::of(change, stored, reported).1 == outcome);
+                let outcome =
+                    if exists && !is_stored { ChangeOutcome::NotInState } else { outcome };
+                (made, outcome)
+            }
+            (None, Some(stored)) => {
+                let (made, outcome) = Made::of(change, stored, reported);
+                let is_missing = reported.is_unsaved() && outcome != ChangeOutcome::Done;
+                if is_missing && change.was_reported(reported) {
+                    return (Made::all(change), ChangeOutcome::NotInState);
+                }
+                (made, outcome)
+            }
+            (None, None) => self.made_without_state(change),
+        }
+    }
+
+    /// The same if no state can be read.
+    fn made_without_state(&self, change: &WireChange) -> (Made, ChangeOutcome) {
+        let reported = self.reported;
+        if change.was_reported(reported) {
+            return if reported.is_unsaved() {
+                (Made::all(change), ChangeOutcome::NotInState)
+            } else {
+                (Made::default(), ChangeOutcome::Unknown)
+            };
+        }
+        let outcome = if reported.has_failed(&change.address) {
+            ChangeOutcome::Failed
+        } else if change.is_unfinished(reported) {
+            ChangeOutcome::Interrupted
+        } else if change.is_silent() {
+            // The tool prints nothing about it.
+            ChangeOutcome::Unknown
+        } else {
+            ChangeOutcome::NotStarted
+        };
+        (Made::default(), outcome)
+    }
+}
+
+/// The parts of a change that were made.
+#[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each part is counted on its own")]
+struct Made {
+    created: bool,
+    updated: bool,
+    deleted: bool,
+    forgotten: bool,
+    imported: bool,
+    moved: bool,
+}
+
+impl Made {
+    /// All parts of a change.
+    fn all(change: &WireChange) -> Self {
+        Self {
+            created: change.plans("create"),
+            updated: change.plans("update"),
+            deleted: change.plans("delete"),
+            forgotten: change.plans("forget"),
+            imported: change.change.importing.is_some(),
+            moved: change.previous_address.is_some(),
+        }
+    }
+
+    /// The parts that the state `now` shows, and the outcome of the change.
+    fn of(
+        change: &WireChange,
+        now: &StateResources,
+        reported: &ReportedResources,
+    ) -> (Self, ChangeOutcome) {
+        let key = (change.address.clone(), change.deposed.clone());
+        let found = now.get(&key);
+        let exists = found.is_some();
+        let differs = found.map(|found| &found.values) != Some(&change.change.before);
+        let is_unfinished = change.is_unfinished(reported);
+        // A replacement that creates first keeps the old object as a deposed one until it is destroyed.
+        let has_deposed = change.deposed.is_none()
+            && now.keys().any(|(address, deposed)| *address == key.0 && deposed.is_some());
+        let (creates, deletes) = (change.plans("create"), change.plans("delete"));
+        let is_new = creates && exists && (!deletes || differs);
+        let is_tainted = is_new && found.is_some_and(|found| found.tainted);
+        let made = Self {
+            created: is_new && !is_tainted && !is_unfinished,
+            updated: change.plans("update") && exists && differs && !is_unfinished,
+            deleted: deletes && if creates { differs && !has_deposed } else { !exists },
+            forgotten: change.plans("forget") && !exists,
+            imported: change.change.importing.is_some() && exists,
+            moved: change.previous_address.is_some() && exists,
+        };
+        let is_done = match action(&change.change.actions) {
+            Action::Create => made.created,
+            Action::Replace => made.created && (made.deleted || !deletes),
+            Action::Delete => made.deleted,
+            Action::Update => made.updated,
+            Action::Forget => made.forgotten,
+            Action::Read | Action::Nothing => exists,
+        };
+        let outcome = if is_done {
+            ChangeOutcome::Done
+        } else if is_tainted {
+            ChangeOutcome::Tainted
+        } else if reported.has_failed(&change.address) {
+            ChangeOutcome::Failed
+        } else if is_unfinished || made.created || made.deleted {
+            ChangeOutcome::Interrupted
+        } else {
+            ChangeOutcome::NotStarted
+        };
+        (made, outcome)
+    }
+
+    fn add_to(&self, counts: &mut ChangeCounts) {
+        counts.add += u32::from(self.created);
+        counts.destroy += u32::from(self.deleted);
+        counts.replace += u32::from(self.created && self.deleted);
+        counts.change += u32::from(self.updated);
+        counts.forget += u32::from(self.forgotten);
+        counts.import += u32::from(self.imported);
+        counts.moved += u32::from(self.moved);
     }
 }
 
@@ -140,13 +273,45 @@ impl WireChange {
         is_listed(action(&self.change.actions), is_renamed, self.change.importing.is_some())
     }
 
+    /// Whether the plan contains this action.
+    fn plans(&self, action: &str) -> bool {
+        self.change.actions.iter().any(|other| other == action)
+    }
+
+    /// The address in the lines of the tool.
+    fn reported_address(&self) -> String {
+        match &self.deposed {
+            Some(key) => format!("{} (deposed object {key})", self.address),
+            None => self.address.clone(),
+        }
+    }
+
     /// Whether the tool was still working on it when it ended.
     fn is_unfinished(&self, reported: &ReportedResources) -> bool {
-        match &self.deposed {
-            Some(key) => {
-                reported.is_unfinished(&format!("{} (deposed object {key})", self.address))
+        reported.is_unfinished(&self.reported_address())
+    }
+
+    /// Whether the tool prints nothing about it, because it changes only the state.
+    fn is_silent(&self) -> bool {
+        let action = action(&self.change.actions);
+        matches!(action, Action::Forget) || action == Action::Nothing && self.is_listed()
+    }
+
+    /// Whether the tool has printed that it is complete.
+    fn was_reported(&self, reported: &ReportedResources) -> bool {
+        let address = self.reported_address();
+        let completed = |action| reported.has_completed(&address, action);
+        match action(&self.change.actions) {
+            Action::Create => completed(CompleteAction::Create),
+            Action::Update => completed(CompleteAction::Modify),
+            Action::Delete => completed(CompleteAction::Destroy),
+            Action::Replace => {
+                let is_destroyed = completed(CompleteAction::Destroy)
+                    || reported.has_destroyed_deposed(&self.address);
+                completed(CompleteAction::Create) && (is_destroyed || !self.plans("delete"))
             }
-            None => reported.is_unfinished(&self.address),
+            Action::Nothing => completed(CompleteAction::Import),
+            Action::Read | Action::Forget => false,
         }
     }
 
@@ -162,6 +327,16 @@ impl WireChange {
 
 /// The resources in the state, by address and key of a deposed object.
 type StateResources = BTreeMap<(String, Option<String>), ResourceState>;
+
+/// The resources in the JSON of a state.
+fn resources_of(state: impl Read) -> Result<StateResources, serde_json::Error> {
+    let state: WireState = serde_json::from_reader(state)?;
+    let mut resources = BTreeMap::new();
+    if let Some(values) = state.values {
+        values.root_module.collect(&mut resources);
+    }
+    Ok(resources)
+}
 
 /// A resource in the state.
 struct ResourceState {
@@ -212,139 +387,5 @@ impl StateModule {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn change(address: &str, actions: &[&str], before: &Value) -> Value {
-        json!({"address": address, "mode": "managed", "change": {"actions": actions, "before": before}})
-    }
-
-    fn resource(address: &str, value: u8) -> Value {
-        json!({"address": address, "mode": "managed", "values": {"v": value}})
-    }
-
-    fn tainted(address: &str, value: u8) -> Value {
-        json!({"address": address, "mode": "managed", "values": {"v": value}, "tainted": true})
-    }
-
-    fn compare(changes: &[Value], resources: &[Value], lines: &[&str]) -> AppliedChanges {
-        let mut reported = ReportedResources::default();
-        for line in lines {
-            reported.read_progress(line.as_bytes());
-            reported.read_error(line.as_bytes());
-        }
-        let plan = json!({"resource_changes": changes}).to_string();
-        let (one, other) = resources.split_at(resources.len() / 2);
-        let module = json!({"resources": one, "child_modules": [{"resources": other}]});
-        let state = json!({"values": {"root_module": module}}).to_string();
-        AppliedChanges::compare(plan.as_bytes(), state.as_bytes(), &reported).unwrap()
-    }
-
-    #[test]
-    fn change_is_done_only_if_the_state_shows_it() {
-        use ChangeOutcome::{Done, Interrupted, NotStarted};
-
-        let (none, one) = (Value::Null, json!({"v": 1}));
-        let (create, update, delete) = (["create"], ["update"], ["delete"]);
-        let replace = ["delete", "create"];
-        let changes = [
-            change("created", &create, &none),
-            change("not_created", &create, &none),
-            change("nothing", &["no-op"], &one),
-            change("updated", &update, &one),
-            change("not_updated", &update, &one),
-            change("deleted", &delete, &one),
-            change("not_deleted", &delete, &one),
-            change("replaced", &replace, &one),
-            change("half_replaced", &replace, &one),
-            change("not_replaced", &replace, &one),
-        ];
-        let resources = [
-            resource("created", 1),
-            resource("updated", 2),
-            resource("not_updated", 1),
-            resource("not_deleted", 1),
-            resource("replaced", 2),
-            resource("not_replaced", 1),
-            resource("nothing", 1),
-        ];
-        let applied = compare(&changes, &resources, &[]);
-        let counts =
-            ChangeCounts { add: 2, change: 1, destroy: 3, replace: 1, ..ChangeCounts::default() };
-        assert_eq!((applied.counts, applied.resources), (counts, 7));
-        assert_eq!(
-            applied.outcomes,
-            [Done, NotStarted, Done, NotStarted, Done, NotStarted, Done, Interrupted, NotStarted]
-                .map(Some)
-        );
-    }
-
-    #[test]
-    fn tainted_failed_and_interrupted_changes_are_not_done() {
-        use ChangeOutcome::{Failed, Interrupted, NotStarted, Tainted};
-
-        let (none, one) = (Value::Null, json!({"v": 1}));
-        let changes = [
-            change("a.tainted", &["create"], &none),
-            change("a.failed", &["create"], &none),
-            change("a.provisioning", &["create"], &none),
-            change("a.half_updated", &["update"], &one),
-            change("a.destroying", &["delete"], &one),
-            change("a.tainted_again", &["create", "delete"], &one),
-            change("a.tainted_before", &["delete", "create"], &one),
-            json!({"address": "data.a.b", "mode": "data", "change": {"actions": ["read"]}}),
-            json!({"address": "data.a.c", "mode": "data", "change": {"actions": ["read"]}}),
-        ];
-        let resources = [
-            tainted("a.tainted", 1),
-            resource("a.provisioning", 1),
-            resource("a.half_updated", 2),
-            resource("a.destroying", 1),
-            tainted("a.tainted_again", 2),
-            tainted("a.tainted_before", 1),
-        ];
-        let lines = [
-            "a.provisioning: Creating...",
-            "a.half_updated: Modifying... [id=1]",
-            "a.destroying: Destroying... [id=1]",
-            "data.a.c: Reading...",
-            "Error: refused",
-            "  with a.failed,",
-            "Error: refused",
-            "  with a.half_updated,",
-        ];
-        let applied = compare(&changes, &resources, &lines);
-        assert_eq!(applied.counts, ChangeCounts { destroy: 1, ..ChangeCounts::default() });
-        let expected = [Tainted, Failed, Interrupted, Failed, Interrupted, Tainted, NotStarted];
-        assert_eq!(applied.outcomes[..7], expected.map(Some));
-        assert_eq!(applied.outcomes[7..], [None, Some(Interrupted)]);
-    }
-
-    #[test]
-    fn deposed_object_is_not_destroyed_yet() {
-        let changes = [change("a", &["create", "delete"], &json!({"v": 1}))];
-        let mut old = resource("a", 1);
-        old["deposed_key"] = json!("0a1b");
-        let applied = compare(&changes, &[resource("a", 2), old.clone()], &[]);
-        assert_eq!(applied.counts, ChangeCounts { add: 1, ..ChangeCounts::default() });
-        assert_eq!(applied.outcomes, [Some(ChangeOutcome::Interrupted)]);
-        // An object that an earlier apply has deposed is a change of its own.
-        let mut change = change("a", &["delete"], &json!({"v": 1}));
-        change["deposed"] = json!("0a1b");
-        let lines = ["a (deposed object 0a1b): Destroying... [id=1]"];
-        let applied = compare(&[change], &[resource("a", 2), old], &lines);
-        assert_eq!(applied.outcomes, [Some(ChangeOutcome::Interrupted)]);
-    }
-
-    #[test]
-    fn empty_state_is_valid() {
-        let applied = AppliedChanges::compare(
-            &br#"{"resource_changes":[]}"#[..],
-            &br#"{"format_version":"1.0"}"#[..],
-            &ReportedResources::default(),
-        );
-        assert_eq!(applied.unwrap(), AppliedChanges::default());
-    }
-}
+#[path = "applied_tests.rs"]
+mod tests;

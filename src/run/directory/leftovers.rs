@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::errored_state::{ERRORED_STATE, KeptState, StateForm, keep_errored_state};
 use super::memory;
 use super::ownership::{DirectoryUse, OrphanedDirectory, inspect_directory, list_run_directories};
-use super::recovery::{
-    ERRORED_STATE, collect_errored_state, errored_states_below, keep_errored_state,
-};
+use super::recovery::{collect_errored_state, errored_states_below};
 use super::run_directory::{DOWNLOADS, LAYOUT, module_of};
 use crate::settings::{CleanSettings, Settings};
 use butler_base::cancel::Stop;
@@ -42,7 +41,7 @@ pub struct Finding {
     path: PathBuf,
     /// The name of its run; empty if it is unknown.
     owner: String,
-    kept: Option<PathBuf>,
+    kept: Option<KeptState>,
     outcome: CleanOutcome,
 }
 
@@ -104,13 +103,30 @@ impl fmt::Display for Finding {
         match &self.kept {
             None => Ok(()),
             Some(state) if matches!(self.outcome, CleanOutcome::WouldBeWiped) => {
-                write!(formatter, "; would keep the state {} first", state.display())
+                write!(formatter, "; would keep the state {} first", state.path().display())
             }
-            Some(state) => write!(
-                formatter,
-                "; its tool could not store the state, which is kept in {0}: run `terraform state push {0}`, or the same with `tofu` or `terragrunt`, in the module",
-                state.display()
-            ),
+            Some(state) => {
+                let path = state.path();
+                write!(
+                    formatter,
+                    "; its tool could not store the state, which is kept in {}: ",
+                    path.display()
+                )?;
+                match state {
+                    KeptState::Plain(_) => write!(
+                        formatter,
+                        "{}, or the same with `tofu` or `terragrunt`, in the module",
+                        state.next_step("terraform", path)
+                    ),
+                    // Only OpenTofu encrypts states.
+                    KeptState::Decryptable(_) => {
+                        write!(formatter, "{} in the module", state.next_step("tofu", path))
+                    }
+                    KeptState::Encrypted(_) | KeptState::Part(_) => {
+                        formatter.write_str(&state.next_step("tofu", path))
+                    }
+                }
+            }
         }
     }
 }
@@ -228,7 +244,7 @@ pub(in crate::run) fn remove_leftover(path: &Path, recovery: &Path) -> Result<()
 }
 
 /// Moves a state to the recovery directory, and wipes the rest.
-fn wipe(orphaned: &mut OrphanedDirectory, recovery: &Path) -> (Option<PathBuf>, CleanOutcome) {
+fn wipe(orphaned: &mut OrphanedDirectory, recovery: &Path) -> (Option<KeptState>, CleanOutcome) {
     let kept = match module_of(&orphaned.path) {
         Some(module) => {
             collect_errored_state(&orphaned.path.join(DOWNLOADS), &module);
@@ -264,9 +280,11 @@ fn wipe(orphaned: &mut OrphanedDirectory, recovery: &Path) -> (Option<PathBuf>, 
 }
 
 /// The state in the directory that Terraform could not store.
-fn find_errored_state(orphaned: &OrphanedDirectory) -> Option<PathBuf> {
-    let in_module = module_of(&orphaned.path)
-        .map(|module| module.join(ERRORED_STATE))
-        .filter(|path| path.is_file());
-    in_module.or_else(|| errored_states_below(&orphaned.path.join(DOWNLOADS)).pop())
+fn find_errored_state(orphaned: &OrphanedDirectory) -> Option<KeptState> {
+    let in_module = module_of(&orphaned.path).map(|module| module.join(ERRORED_STATE));
+    let copies = errored_states_below(&orphaned.path.join(DOWNLOADS));
+    in_module
+        .into_iter()
+        .chain(copies)
+        .find_map(|path| StateForm::of_file(&path).map(|form| KeptState::at(path, form)))
 }

@@ -1,6 +1,9 @@
 //! The directory of a run: who owns it, how it is wiped, and what a killed run leaves.
 
+mod decryption;
 pub(super) mod descriptors;
+pub(super) mod errored_state;
+pub(super) mod kept_file;
 pub(super) mod leftovers;
 pub(super) mod memory;
 pub(super) mod origin;

@@ -1,7 +1,8 @@
-//! Saves a state that Terraform could not store in its backend.
+//! Pushes a state that Terraform could not store in its backend.
 //!
-//! The file is the only copy, so the runner pushes it again. If that fails, it moves the file out of the run's directory
-//! before the directory is wiped. A push is never forced: the state in the backend can be newer.
+//! The file is the only copy, so the runner pushes it again; an encrypted one is decrypted for this. If that fails, the
+//! file is moved out of the run's directory before the directory is wiped: see [`super::errored_state`]. A push is never
+//! forced: the state in the backend can be newer.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,16 +10,16 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 
+use super::decryption::prepare_decryption;
+use super::errored_state::{ERRORED_STATE, KeptState, StateForm, keep_encrypted};
 use crate::engine::{Engine, LeftLock, UnfinishedCommand};
 use crate::report::RunLog;
 use butler_base::cancel::Step;
 use butler_base::error::chain;
-use butler_base::platform::fs::{DirBuilderExt, PermissionsExt, take_ownership};
-use butler_base::secret::wipe_file;
+use butler_base::platform::fs::DirBuilderExt;
+use butler_base::platform::{give_directory, share_with_group};
+use butler_base::secret::{PrivateDirectory, wipe_file};
 use butler_base::trust::open_regular;
-
-/// The file in the module's directory for a state that Terraform could not store.
-pub(in crate::run) const ERRORED_STATE: &str = "errored.tfstate";
 
 /// The wait before each attempt to push a state. Backends also retry within an attempt.
 const PUSH_WAITS: [Duration; 4] = [
@@ -40,19 +41,36 @@ const MAX_DEPTH: usize = 16;
 /// The limit for all attempts together.
 const PUSH_DEADLINE: Duration = Duration::from_mins(1);
 
+/// The name of the decrypted state in the directory for secrets.
+const DECRYPTED: &str = "decrypted.tfstate";
+
+/// The directory in the private directory in which a state is decrypted.
+const DECRYPTION: &str = "decryption";
+
+/// The places for a state that was not stored.
+pub(in crate::run) struct StateFiles<'run> {
+    /// The directory for files with secrets.
+    pub(in crate::run) secrets: &'run PrivateDirectory,
+    /// The directory for what outlives the run.
+    pub(in crate::run) recovery: &'run Path,
+    /// The user of the tools, if they have one of their own.
+    pub(in crate::run) user: Option<u32>,
+}
+
 /// Pushes the state that the apply could not store, if there is one. Stops after a few attempts or at the deadline,
 /// which a signal brings forward. Removes the lock of the apply after that, if this is enabled, so that no other process
 /// can change the state first. Returns a message if the push succeeded; otherwise the state is still in its file.
 pub(in crate::run) async fn push_state(
     engine: &Engine<'_, RunLog>,
+    files: &StateFiles<'_>,
     unfinished: &mut UnfinishedCommand,
 ) -> Option<String> {
     let errored = engine.directory.join(ERRORED_STATE);
-    // What a link leads to is not a state of this run.
-    if !errored.symlink_metadata().is_ok_and(|found| found.is_file()) {
+    let form = StateForm::of_file(&errored).filter(|form| *form != StateForm::Part);
+    let Some(form) = form else {
         engine.release_lock(unfinished).await;
         return None;
-    }
+    };
     engine.log.announce("The state could not be stored: pushing it again");
     let deadline = async {
         tokio::select! {
@@ -61,6 +79,45 @@ pub(in crate::run) async fn push_state(
         }
     };
     let deadline = deadline.boxed_local().shared();
+    let decrypted = match form {
+        StateForm::Encrypted => decrypt(engine, files, &errored, deadline.clone()).await,
+        StateForm::Plain | StateForm::Part => None,
+    };
+    let pushed = match (form, &decrypted) {
+        // `state push` reads plain text only.
+        (StateForm::Encrypted, None) => {
+            engine.release_lock(unfinished).await;
+            false
+        }
+        (_, decrypted) => {
+            let state = decrypted.as_ref().unwrap_or(&errored);
+            push_repeatedly(engine, state, unfinished, deadline).await
+        }
+    };
+    pushed.then_some(())?;
+    for state in [Some(errored), decrypted].into_iter().flatten() {
+        if let Err(error) = wipe_file(&state) {
+            tracing::warn!(error = %chain(&error), "the state that was pushed is still on the disk");
+        }
+    }
+    let text = "the state could not be stored at first, and was then pushed by the runner";
+    engine.log.announce(text);
+    Some(text.to_owned())
+}
+
+/// The file with the state that the apply could not store, if it is still there.
+pub(in crate::run) fn unsaved_state(engine: &Engine<'_, RunLog>) -> Option<PathBuf> {
+    let errored = engine.directory.join(ERRORED_STATE);
+    (StateForm::of_file(&errored)? != StateForm::Part).then_some(errored)
+}
+
+/// Pushes the state in the file `state` until it succeeds or `deadline` is over. Also removes the lock of the apply.
+async fn push_repeatedly(
+    engine: &Engine<'_, RunLog>,
+    state: &Path,
+    unfinished: &mut UnfinishedCommand,
+    deadline: impl Future<Output = ()> + Clone,
+) -> bool {
     let mut pushed = false;
     for wait in PUSH_WAITS {
         tokio::select! {
@@ -71,7 +128,7 @@ pub(in crate::run) async fn push_state(
         if matches!(unfinished.error.left(), None | Some(LeftLock::Unknown)) {
             engine.recheck_lock(unfinished).await;
         }
-        pushed = push_once(engine, &errored, unfinished, deadline.clone()).await;
+        pushed = push_once(engine, state, unfinished, deadline.clone()).await;
         if pushed {
             break;
         }
@@ -79,15 +136,35 @@ pub(in crate::run) async fn push_state(
     engine.release_lock(unfinished).await;
     // Some backends do not accept a state without the id of the lock.
     if !pushed && matches!(unfinished.error.left(), Some(LeftLock::Removed { .. })) {
-        pushed = push_once(engine, &errored, unfinished, deadline).await;
+        pushed = push_once(engine, state, unfinished, deadline).await;
     }
-    pushed.then_some(())?;
-    if let Err(error) = wipe_file(&errored) {
-        tracing::warn!(error = %chain(&error), "the state that was pushed is still on the disk");
-    }
-    let text = "the state could not be stored at first, and was then pushed by the runner";
-    engine.log.announce(text);
-    Some(text.to_owned())
+    pushed
+}
+
+/// Decrypts the state in `errored` into a file in the directory for secrets; `None` if that fails.
+async fn decrypt(
+    engine: &Engine<'_, RunLog>,
+    files: &StateFiles<'_>,
+    errored: &Path,
+    deadline: impl Future<Output = ()>,
+) -> Option<PathBuf> {
+    let directory = engine.private.join(DECRYPTION);
+    let failed = |error: String| {
+        tracing::warn!(%error, "the state that could not be stored cannot be decrypted");
+    };
+    let prepared = std::fs::DirBuilder::new().mode(0o700).create(&directory);
+    let prepared =
+        prepared.and_then(|()| prepare_decryption(&directory, engine.directory, errored));
+    let prepared =
+        prepared.and_then(|()| files.user.map_or(Ok(()), |user| give_directory(&directory, user)));
+    prepared.inspect_err(|error| failed(error.to_string())).ok()?;
+    let state = engine.decrypt_state(&directory, deadline).await;
+    let state = state.inspect_err(|error| failed(chain(error))).ok()?;
+    let written = files.secrets.write(DECRYPTED, &state);
+    let path = written.inspect_err(|error| failed(chain(error))).ok()?;
+    let shared = files.user.map_or(Ok(()), |user| share_with_group(&path, user));
+    shared.inspect_err(|error| failed(error.to_string())).ok()?;
+    Some(path)
 }
 
 /// Removes states that Terragrunt fetched with a module. They are not states of this run.
@@ -168,82 +245,57 @@ async fn push_once(
     pushed
 }
 
-/// The message about a state that an apply, begun at `begun`, could not store in a directory of the user. The runner
-/// does not push or move it: the directory is the user's.
-pub(in crate::run) fn describe_errored_state(
+/// A state that an apply could not store in a directory of the user.
+pub(in crate::run) struct LeftState {
+    /// Its file; none if it has only a part of the state.
+    pub(in crate::run) file: Option<PathBuf>,
+    /// The next step of the user, for the reason of the failure.
+    pub(in crate::run) note: String,
+}
+
+/// The state that an apply, begun at `begun`, could not store in a directory of the user. The runner does not push or
+/// move it: the directory is the user's. Of an encrypted state, it makes a copy that can be decrypted.
+pub(in crate::run) fn find_left_state(
     engine: &Engine<'_, RunLog>,
+    files: &StateFiles<'_>,
     unfinished: &UnfinishedCommand,
     begun: SystemTime,
-) -> Option<String> {
+) -> Option<LeftState> {
     let mut states = vec![engine.directory.join(ERRORED_STATE)];
     if engine.wrapper.is_some() {
         states.extend(errored_states_below(&engine.directory.join(TERRAGRUNT_CACHE)));
     }
+    let found = states.into_iter().filter_map(|path| Some((StateForm::of_file(&path)?, path)));
     let modified = |path: &PathBuf| path.metadata().ok()?.modified().ok();
-    let errored = states.into_iter().max_by_key(modified)?;
-    let modified = modified(&errored)?;
-    let product = engine.program_name();
-    let removal = unfinished.error.left().and_then(|left| left.removal(product));
-    // Terragrunt starts Terraform in another directory.
-    let (file, there) = match &engine.wrapper {
-        Some(_) => (errored.display().to_string(), "in the module"),
-        None => (ERRORED_STATE.to_owned(), "there"),
-    };
-    let first = removal.map(|removal| format!("{removal}, then ")).unwrap_or_default();
+    let (form, file) = found.max_by_key(|(_, path)| modified(path))?;
     // File times are coarser than the clock.
-    (modified + Duration::from_secs(1) >= begun).then(|| {
-        format!(
-            "the state could not be stored and is in `{}`: {first}run `{product} state push {file}` {there}",
-            errored.display(),
-        )
-    })
-}
-
-/// Moves the state that Terraform could not store from `module` to `recovery`. If that is not possible, renames it to a
-/// file next to `run`, the run's directory, which needs no space on the disk. Returns its path (mode 0600), if there was
-/// a state.
-///
-/// # Errors
-/// If both fail. The state is then still in the module.
-pub(in crate::run) fn keep_errored_state(
-    module: &Path,
-    recovery: &Path,
-    run: &Path,
-) -> std::io::Result<Option<PathBuf>> {
-    let errored = module.join(ERRORED_STATE);
-    // What a link leads to is not a state of this run.
-    if !errored.symlink_metadata().is_ok_and(|found| found.is_file()) {
-        return Ok(None);
+    if modified(&file)? + Duration::from_secs(1) < begun {
+        return None;
     }
-    let kept = copy_state(&errored, recovery).or_else(|error| {
-        tracing::warn!(%error, "cannot keep the state in the recovery directory");
-        let sibling = run.with_extension(ERRORED_STATE);
-        std::fs::rename(&errored, &sibling)?;
-        // There, a module cannot replace it by a link.
-        std::fs::set_permissions(&sibling, std::fs::Permissions::from_mode(0o600))?;
-        take_ownership(&sibling)?;
-        Ok::<_, std::io::Error>(sibling)
-    });
-    kept.map(Some)
-}
-
-/// Creates a file (0600) with a unique name in `directory` (0700), which is created if it is missing.
-pub(in crate::run) fn new_file(
-    directory: &Path,
-    prefix: &str,
-    suffix: &str,
-) -> std::io::Result<tempfile::NamedTempFile> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    tempfile::Builder::new().prefix(prefix).suffix(suffix).tempfile_in(directory)
-}
-
-/// Copies a state to a file with a unique name (0600) in `recovery` (0700).
-fn copy_state(state: &Path, recovery: &Path) -> std::io::Result<PathBuf> {
-    let mut kept = new_file(recovery, "errored-", ".tfstate")?;
-    std::io::copy(&mut open_regular(state)?, &mut kept)?;
-    kept.as_file().sync_all()?;
-    let (_, path) = kept.keep().map_err(|error| error.error)?;
-    Ok(path)
+    let product = engine.program_name();
+    let mut kept = KeptState::at(file.clone(), form);
+    if form == StateForm::Encrypted {
+        match keep_encrypted(&file, file.parent().unwrap_or(engine.directory), files.recovery) {
+            Ok(decryptable) => kept = decryptable,
+            Err(error) => tracing::warn!(%error, "cannot prepare the decryption of the state"),
+        }
+    }
+    let removal = unfinished.error.left().and_then(|left| left.removal(product));
+    let first = removal.map(|removal| format!("{removal}, then ")).unwrap_or_default();
+    // Terragrunt starts Terraform in another directory.
+    let (shown, there) = match (&engine.wrapper, &kept) {
+        (None, KeptState::Plain(_)) => (Path::new(ERRORED_STATE), "there"),
+        (None, KeptState::Decryptable(path)) => (&**path, "there"),
+        (_, kept) => (kept.path(), "in the module"),
+    };
+    let step = kept.next_step(product, shown);
+    let there =
+        if matches!(kept, KeptState::Part(_)) { String::new() } else { format!(" {there}") };
+    let note = format!(
+        "the state could not be stored and is in `{}`: {first}{step}{there}",
+        file.display(),
+    );
+    Some(LeftState { file: (form != StateForm::Part).then_some(file), note })
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::descriptors::DescriptorReserve;
+use super::errored_state::{ERRORED_STATE, KeptState, keep_errored_state};
 use super::memory;
 use super::ownership::OwnedDirectory;
-use super::recovery::{ERRORED_STATE, keep_errored_state};
 use super::run_user::RunUser;
 use crate::providers::VIEW;
 use crate::settings::Settings;
@@ -247,7 +247,7 @@ impl RunDirectory {
     pub(in crate::run) fn rescue_state(
         &self,
         recovery: &Path,
-    ) -> Result<Option<PathBuf>, (PathBuf, std::io::Error)> {
+    ) -> Result<Option<KeptState>, (PathBuf, std::io::Error)> {
         // The teardown has logged an error.
         let _ = self.end_user();
         let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -360,6 +360,9 @@ mod tests {
 
     use super::*;
 
+    /// A state, so far as the runner reads it.
+    const STATE: &str = r#"{"version": 4}"#;
+
     /// A run's directory in `base`, with its secrets in `base` too.
     fn create(base: &Path) -> RunDirectory {
         let options = RunDirectoryOptions {
@@ -377,12 +380,12 @@ mod tests {
         let run = create(base.path());
         std::fs::create_dir(run.source()).unwrap();
         run.prepare_module(&run.source()).unwrap();
-        std::fs::write(run.source().join("errored.tfstate"), "precious").unwrap();
+        std::fs::write(run.source().join("errored.tfstate"), STATE).unwrap();
         let cache = base.path().join("cache");
         std::fs::write(&cache, "a file where a directory should be").unwrap();
         let kept = run.rescue_state(&cache).unwrap().unwrap();
         run.wipe().unwrap();
-        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "precious");
+        assert_eq!(std::fs::read_to_string(kept.path()).unwrap(), STATE);
     }
 
     #[test]
@@ -392,13 +395,13 @@ mod tests {
         std::fs::create_dir(run.source()).unwrap();
         run.prepare_module(&run.source()).unwrap();
         let state = run.source().join("errored.tfstate");
-        std::fs::write(&state, "precious").unwrap();
+        std::fs::write(&state, STATE).unwrap();
         let private = run.private().path().to_owned();
         let secrets = run.secrets().path().to_owned();
         std::fs::write(private.join("plan.tfplan"), "hunter22").unwrap();
         std::fs::write(private.join("data/terraform.tfstate"), "hunter22").unwrap();
         run.wipe_but_clone().unwrap();
-        assert_eq!(std::fs::read_to_string(&state).unwrap(), "precious");
+        assert_eq!(std::fs::read_to_string(&state).unwrap(), STATE);
         assert!(!secrets.exists());
         let mut left: Vec<_> =
             std::fs::read_dir(&private).unwrap().map(|it| it.unwrap().file_name()).collect();
@@ -416,11 +419,11 @@ mod tests {
         run.prepare_module(&module).unwrap();
         let cache = base.path().join("cache");
         assert_eq!(run.rescue_state(&cache).unwrap(), None);
-        std::fs::write(module.join("errored.tfstate"), "precious").unwrap();
+        std::fs::write(module.join("errored.tfstate"), STATE).unwrap();
         let kept = run.rescue_state(&cache).unwrap().unwrap();
         run.wipe().unwrap();
-        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "precious");
-        assert_eq!(std::fs::metadata(kept).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_to_string(kept.path()).unwrap(), STATE);
+        assert_eq!(std::fs::metadata(kept.path()).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]

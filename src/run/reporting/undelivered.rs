@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
 use crate::report::{Undelivered, UploadEnd, UploadReport, WrittenLines};
-use crate::run::directory::recovery::new_file;
+use crate::run::directory::kept_file::new_file;
 use butler_base::cancel::Stop;
 use butler_result::UndeliveredLogs;
 

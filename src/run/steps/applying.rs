@@ -1,20 +1,24 @@
 //! Applies a plan, and finds out what an incomplete apply has done.
 
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::command_input::CommandInput;
 use super::fixed_variables::check_fixed_variables;
 use super::grace::{grace_after_stop, within};
+use super::handover::Handover;
 use super::planning::{make_plan, run_after_plan};
 use super::remote_runs::RemoteEnd;
 use super::saved_plan;
 use super::state_version::left_by_apply;
-use crate::engine::{AppliedChanges, Engine, PlanMode, Planned, ReportedResources};
+use super::unfinished_apply::UnfinishedApply;
+use crate::engine::{AppliedChanges, Engine, PlanMode, Planned, StatesAfter};
 use crate::report::RunLog;
-use crate::run::directory::recovery;
+use crate::run::directory::recovery::{self, LeftState, StateFiles};
 use crate::run::failure::Failure;
 use crate::run::findings::{ApplyOutcome, Findings};
-
 use butler_base::blocking::blocking;
 use butler_base::error::chain;
 use butler_base::event::Phase;
@@ -43,25 +47,16 @@ pub(in crate::run) async fn apply(
     // The last moment: afterwards, infrastructure changes.
     saved_plan::confirm(engine, input).await?;
     let _span = input.timeline.begin(Phase::Apply);
-    if let Err((failure, reported)) = apply_plan(engine, plan, input).await {
-        let Some(reported) = reported else { return Err(failure) };
+    if let Err(unfinished) = apply_plan(engine, plan, input).await {
+        if unfinished.goes_on {
+            return Err(unfinished.into_failure(None));
+        }
         findings.state = left_by_apply(engine, &input.options.state_report).await;
-        // The state shows which changes were made before the failure.
-        if let Some(applied) = applied_changes(engine, plan, &reported).await {
-            findings.counts = Some(applied.counts);
-            findings.resources_after = Some(applied.resources);
-            let outcome = ApplyOutcome::Incomplete {
-                planned: plan.summary.counts,
-                changes: applied.outcomes,
-            };
-            let incomplete = outcome.incomplete().map(|incomplete| format!("; {incomplete}"));
-            findings.apply_outcome = Some(outcome);
-            findings.summary = Some(format!(
-                "Applied before it ended: {}{}. {}",
-                applied.counts.done(),
-                incomplete.unwrap_or_default(),
-                plan.summary.line()
-            ));
+        let applied = applied_changes(engine, plan, &unfinished).await;
+        let failure = unfinished.into_failure(applied.as_ref());
+        // The states show which changes were made before the failure.
+        if let Some(applied) = applied {
+            record(applied, plan.summary.counts, &plan.summary.line(), findings);
         }
         return Err(failure);
     }
@@ -83,13 +78,14 @@ pub(in crate::run) async fn apply(
 
 /// Warns of resources that a destroy has only removed from the state.
 fn warn_of_forgotten(engine: &Engine<'_, RunLog>, count: u32) {
-    if count > 0 {
-        let resources =
-            if count == 1 { "1 resource is" } else { &format!("{count} resources are") };
-        engine.log.warn(&format!(
-            "{resources} removed from the state and not destroyed, as the module says: what they stand for still exists"
-        ));
-    }
+    let (resources, remain) = match count {
+        0 => return,
+        1 => ("1 resource is".to_owned(), "it still exists"),
+        _ => (format!("{count} resources are"), "they still exist"),
+    };
+    engine.log.warn(&format!(
+        "{resources} removed from the state and not destroyed, as the module says: {remain}"
+    ));
 }
 
 /// Refuses values of variables that differ from those of a saved plan.
@@ -115,40 +111,69 @@ pub(in crate::run) async fn refresh(
     findings.summary = Some(plan.summary.drift_line(engine.tool.product.title()));
     // Terraform refuses a refresh-only plan whose new values are all still unknown.
     if plan.summary.applyable != Some(false) {
-        apply_plan(engine, plan, input).await.map_err(|(failure, _)| failure)?;
+        apply_plan(engine, plan, input)
+            .await
+            .map_err(|unfinished| unfinished.into_failure(None))?;
     }
     read_outputs(engine, findings).await
 }
 
-/// The changes that an incomplete apply has made; none if the state cannot be read in time.
+/// Records what an apply has done that ended early. `plan` is the line about the plan.
+fn record(applied: AppliedChanges, planned: ChangeCounts, plan: &str, findings: &mut Findings) {
+    findings.counts = applied.counts;
+    findings.resources_after = applied.resources;
+    let outcome = ApplyOutcome::Incomplete { planned, changes: applied.outcomes };
+    let incomplete = outcome.incomplete().map(|incomplete| incomplete.to_string());
+    findings.apply_outcome = Some(outcome);
+    let done = match applied.counts {
+        Some(counts) => format!("Applied before it ended: {}", counts.done()),
+        None => "The state cannot be read, so it is not known what was applied".to_owned(),
+    };
+    let parts: Vec<_> = [Some(done), incomplete].into_iter().flatten().collect();
+    findings.summary = Some(format!("{}. {plan}", parts.join("; ")));
+}
+
+/// The changes that an incomplete apply has made; none if the plan cannot be read.
 async fn applied_changes(
     engine: &Engine<'_, RunLog>,
     plan: &Planned,
-    reported: &ReportedResources,
+    unfinished: &UnfinishedApply,
 ) -> Option<AppliedChanges> {
-    let read = engine.read_applied_changes(plan, reported);
-    match within(engine, READING_AFTER_FAILURE, read).await {
-        Some(Ok(applied)) => return Some(applied),
-        Some(Err(error)) => {
-            tracing::warn!(error = %chain(&error), "cannot read which changes were applied");
-        }
-        None => tracing::warn!(
-            "cannot read which changes were applied: reading the state took too long"
-        ),
-    }
+    let states = StatesAfter {
+        stored: read_state(engine, None).await,
+        unsaved: match &unfinished.state {
+            Some(file) => read_state(engine, Some(file)).await,
+            None => None,
+        },
+    };
+    engine
+        .applied_changes(plan, states, &unfinished.reported)
+        .inspect_err(|error| {
+            tracing::warn!(error = %chain(error), "cannot read which changes were applied");
+        })
+        .ok()
+}
+
+/// The JSON of the state in `file`, or of the backend; none if it cannot be read in time.
+async fn read_state(engine: &Engine<'_, RunLog>, file: Option<&Path>) -> Option<BufReader<File>> {
+    let reason = match within(engine, READING_AFTER_FAILURE, engine.show_state(file)).await {
+        Some(Ok(state)) => return Some(state),
+        Some(Err(error)) => chain(&error),
+        None => "it took too long".to_owned(),
+    };
+    tracing::warn!(%reason, "cannot read the state after the apply");
     None
 }
 
-/// Applies a plan. If the tool could not store the state, stores it now or reports where it is.
+/// Applies a plan. If the tool could not store the state, stores it now or finds out where it is.
 ///
 /// # Errors
-/// If the apply fails or is stopped. Also returns what the tool printed about resources, unless a server makes the apply and
-/// may go on with it.
+/// If the apply fails or is stopped.
 async fn apply_plan(
     engine: &Engine<'_, RunLog>,
     plan: &Planned,
     input: &CommandInput<'_>,
-) -> Result<(), (Failure, Option<ReportedResources>)> {
+) -> Result<(), Box<UnfinishedApply>> {
     // A server refuses to apply a plan without changes.
     let is_empty = !plan.summary.has_changes() && plan.summary.drift.is_empty();
     if is_empty && engine.remote_runs.take().is_some() {
@@ -165,21 +190,30 @@ async fn apply_plan(
     if let Some(downloads) = engine.downloads() {
         recovery::collect_errored_state(downloads, engine.directory);
     }
-    let state_note = if input.in_place {
-        engine.release_lock(&mut unfinished).await;
-        recovery::describe_errored_state(engine, &unfinished, begun)
-    } else {
-        recovery::push_state(engine, &mut unfinished).await
+    let files = StateFiles {
+        secrets: input.secrets,
+        recovery: &input.recovery,
+        user: input.handover.as_ref().map(Handover::user),
     };
-    let mut failure = Failure::of_engine(Phase::Apply, &unfinished.error);
-    if let Some(note) = state_note {
-        failure.reason = format!("{}; {note}", failure.reason);
-    }
     if let Some(RemoteEnd::Open(note)) = input.remote.end_of_apply(engine).await {
-        failure.reason = format!("{}; {note}", failure.reason);
-        return Err((failure, None));
+        let failure = Failure::of_engine(Phase::Apply, &unfinished.error);
+        let (reported, note) = (unfinished.reported, Some(note));
+        let unfinished = UnfinishedApply { failure, reported, state: None, note, goes_on: true };
+        return Err(Box::new(unfinished));
     }
-    Err((failure, Some(unfinished.reported)))
+    let (state, note) = if input.in_place {
+        engine.release_lock(&mut unfinished).await;
+        match recovery::find_left_state(engine, &files, &unfinished, begun) {
+            Some(LeftState { file, note }) => (file, Some(note)),
+            None => (None, None),
+        }
+    } else {
+        let note = recovery::push_state(engine, &files, &mut unfinished).await;
+        (recovery::unsaved_state(engine), note)
+    };
+    let failure = Failure::of_engine(Phase::Apply, &unfinished.error);
+    let reported = unfinished.reported;
+    Err(Box::new(UnfinishedApply { failure, reported, state, note, goes_on: false }))
 }
 
 /// Reads the outputs of the module.

@@ -12,6 +12,7 @@ use crate::engine::{PlanMode, PlanRequest};
 use crate::run::plan::plan_report::PlanOptions;
 use crate::run::reporting::reports::RegistryReports;
 use crate::workspace::VariableFiles;
+use butler_base::secret::PrivateDirectory;
 use butler_protocol::spec::{Assignment, LocalOptions};
 use butler_result::timeline::Timeline;
 
@@ -41,6 +42,10 @@ pub(in crate::run) struct CommandInput<'run> {
     pub(in crate::run) reports: Vec<PathBuf>,
     /// The settings for requests to the server of a run that is not made here.
     pub(in crate::run) remote: RemoteAccess,
+    /// The directory for files with secrets.
+    pub(in crate::run) secrets: &'run PrivateDirectory,
+    /// The directory for what outlives the run.
+    pub(in crate::run) recovery: PathBuf,
     /// The registry of the run; absent without one.
     pub(in crate::run) registry: Option<&'run RegistryReports>,
     /// Terraform's own plan, if it was made before this run.

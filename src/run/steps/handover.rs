@@ -66,6 +66,11 @@ impl Handover {
         }
     }
 
+    /// The user of the tools.
+    pub(in crate::run) const fn user(&self) -> u32 {
+        self.user
+    }
+
     /// The directories that the tools write.
     pub(in crate::run) fn given(&self) -> &[PathBuf] {
         &self.given

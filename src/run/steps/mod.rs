@@ -26,5 +26,6 @@ mod state_version;
 pub(super) mod terraform_settings;
 pub(super) mod tool_options;
 pub(super) mod tools;
+mod unfinished_apply;
 pub(super) mod version_query;
 pub(super) mod workspace_choice;

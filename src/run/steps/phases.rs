@@ -159,6 +159,8 @@ pub(in crate::run) async fn run_phases(
         approver: approver(context),
         reports: report_paths(context, spec),
         remote: RemoteAccess { ca_bundle: context.settings.tool.ca_bundle.clone() },
+        secrets: context.directory.secrets(),
+        recovery: context.settings.recovery_dir.clone(),
         registry: context.registry,
         restored: None,
         handover: handover.flatten(),

@@ -113,7 +113,8 @@ async fn leftovers_are_kept_while_an_orphaned_terraform_uses_them() {
 #[tokio::test]
 async fn clean_does_not_wipe_a_state_that_it_cannot_move_to_recovery() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let tool = StandIn::install_waiting(&mut world, "apply", "echo precious > errored.tfstate");
+    let act = "echo '{\"version\": 4}' > errored.tfstate";
+    let tool = StandIn::install_waiting(&mut world, "apply", act);
     world.add_run(config(&world, "apply"));
     let runner = world.execute().spawn().unwrap();
     tool.wait_until_running().await;
@@ -134,7 +135,7 @@ async fn clean_does_not_wipe_a_state_that_it_cannot_move_to_recovery() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("cannot be moved from there"), "{said}");
     let state = left[0].join("source/errored.tfstate");
-    assert_eq!(std::fs::read_to_string(state).unwrap(), "precious\n");
+    assert_eq!(std::fs::read_to_string(state).unwrap(), "{\"version\": 4}\n");
     // If there is room, the state is kept, and the other files are wiped.
     std::fs::remove_file(world.path("cache/recovery")).unwrap();
     let output = world.command(&["clean"]).output().await.unwrap();

@@ -136,7 +136,7 @@ async fn files_mounted_in_the_run_directory_survive_the_wipe() {
 async fn state_that_cannot_be_moved_to_recovery_is_not_wiped() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     // Files are not moved out of a mount.
-    let act = "echo precious > errored.tfstate; run=$(cd .terraform/..; cd ..; pwd -P); \
+    let act = "echo '{\"version\": 4}' > errored.tfstate; run=$(cd .terraform/..; cd ..; pwd -P); \
                echo hunter22 > .terraform/secret; mount --bind \"$run\" \"$run\"; exit 1";
     StandIn::doing(&mut world, &[("plan", act)]);
     std::fs::write(world.path("cache/recovery"), "a file").unwrap();
@@ -147,7 +147,7 @@ async fn state_that_cannot_be_moved_to_recovery_is_not_wiped() {
     let left = world.left_in("tmp");
     assert_eq!(left.len(), 1, "{left:?}\n{said}");
     let state = left[0].join("source/errored.tfstate");
-    assert_eq!(std::fs::read_to_string(&state).unwrap(), "precious\n");
+    assert_eq!(std::fs::read_to_string(&state).unwrap(), "{\"version\": 4}\n");
     assert!(said.trim_end().lines().last().unwrap().contains(state.to_str().unwrap()), "{said}");
     assert!(world.last_status()["plan_summary"].to_string().contains(state.to_str().unwrap()));
     assert!(!left[0].join("data/secret").exists());
@@ -157,5 +157,5 @@ async fn state_that_cannot_be_moved_to_recovery_is_not_wiped() {
     let output = world.command(&["clean"]).output().await.unwrap();
     assert_eq!(world.end(&output).code, Some(0));
     let kept = world.left_in("cache/recovery");
-    assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), "precious\n");
+    assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), "{\"version\": 4}\n");
 }

@@ -13,7 +13,7 @@ use crate::hcl::json_string;
 use butler_base::json::members;
 
 /// The properties of an object.
-type Body<'text> = Vec<(String, &'text RawValue)>;
+pub(super) type Body<'text> = Vec<(String, &'text RawValue)>;
 
 /// Adds the declarations in `text` to `findings`. Returns false if it is not valid JSON.
 pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
@@ -89,19 +89,19 @@ fn declaration(body: &Body<'_>) -> PartialDeclaration {
 }
 
 /// The values of the properties with this name.
-fn values<'text>(body: &Body<'text>, name: &str) -> impl Iterator<Item = &'text str> {
+pub(super) fn values<'text>(body: &Body<'text>, name: &str) -> impl Iterator<Item = &'text str> {
     body.iter().filter(move |(other, _)| other == name).map(|(_, json)| json.get())
 }
 
 /// The object, or the objects of the array.
-fn objects(value: &RawValue) -> Vec<Body<'_>> {
+pub(super) fn objects(value: &RawValue) -> Vec<Body<'_>> {
     match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
         Ok(list) => list.into_iter().filter_map(|value| members(value.get()).ok()).collect(),
         Err(_) => members(value.get()).into_iter().collect(),
     }
 }
 
-fn objects_at<'text>(body: &Body<'text>, name: &str) -> Vec<Body<'text>> {
+pub(super) fn objects_at<'text>(body: &Body<'text>, name: &str) -> Vec<Body<'text>> {
     let found = body.iter().filter(|(other, _)| other == name);
     found.flat_map(|(_, value)| objects(value)).collect()
 }

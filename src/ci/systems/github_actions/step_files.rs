@@ -34,6 +34,7 @@ pub fn step_outputs(result: &RunResult) -> Vec<(&'static str, String)> {
         ("replace", text(counts.map(|counts| counts.replace))),
         ("import", text(counts.map(|counts| counts.import))),
         ("failed", text(counts.map(|_| incomplete.map_or(0, Incomplete::failed)))),
+        ("not-in-state", text(counts.map(|_| incomplete.map_or(0, |it| it.not_in_state)))),
         ("not-started", text(counts.map(|_| incomplete.map_or(0, |it| it.not_started)))),
         ("tests-passed", text(tests.map(|tests| tests.passed))),
         ("tests-failed", text(tests.map(|tests| tests.failed))),
