@@ -33,7 +33,16 @@ pub struct InitRequest<'run> {
     pub without_backend: bool,
     /// The directory of a plugin cache, which overrides the one of the environment.
     pub plugin_cache: Option<&'run Path>,
+    /// Whether it must not read the state in the module's directory. Without a backend, `OpenTofu` reads this state, and
+    /// does not decrypt it.
+    pub hides_state: bool,
 }
+
+/// The workspace of an `init` that must not read the state in the module's directory.
+const EMPTY_WORKSPACE: &str = "butler-runner-without-state";
+
+/// The directory of the local backend for the states of other workspaces.
+const WORKSPACES: &str = "terraform.tfstate.d";
 
 /// Whether the workspace of the environment existed before `init`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,19 +59,39 @@ impl<S: Sink> Engine<'_, S> {
     /// # Errors
     /// If it fails or is stopped.
     pub async fn init(&self, request: &InitRequest<'_>) -> Result<FoundWorkspace, EngineError> {
-        let InitRequest { backend, without_backend, plugin_cache } = *request;
+        let InitRequest { backend, without_backend, plugin_cache, hides_state } = *request;
         let mut command = self
             .command(arguments::init(backend, without_backend, self.lock_timeout), Output::Lines);
         if let Some(directory) = plugin_cache {
             command.environment.set("TF_PLUGIN_CACHE_DIR", directory);
         }
         self.reduce_garbage_collection(&mut command);
+        if hides_state {
+            return self.init_without_state(command).await;
+        }
         let workspace = self.environment.value(WORKSPACE_VARIABLE).unwrap_or_default();
         if without_backend || workspace.is_empty() || workspace == DEFAULT_WORKSPACE {
             self.run_successfully("init", &command).await?;
             return Ok(FoundWorkspace::Existing);
         }
         self.init_in_workspace(command).await
+    }
+
+    /// Runs `init` in a workspace without a state, for which the tool creates a directory.
+    async fn init_without_state(
+        &self,
+        mut command: Command,
+    ) -> Result<FoundWorkspace, EngineError> {
+        command.environment.set(WORKSPACE_VARIABLE, EMPTY_WORKSPACE);
+        let done = self.run_successfully("init", &command).await;
+        let parent = self.directory.join(WORKSPACES);
+        // Only empty directories are removed.
+        for directory in [parent.join(EMPTY_WORKSPACE), parent] {
+            if let Err(error) = std::fs::remove_dir(&directory) {
+                tracing::debug!(path = %directory.display(), %error, "a directory of `init` stays");
+            }
+        }
+        done.map(|_| FoundWorkspace::Existing)
     }
 
     async fn init_in_workspace(&self, mut command: Command) -> Result<FoundWorkspace, EngineError> {

@@ -209,3 +209,17 @@ async fn next_run_keeps_the_encrypted_state_of_a_killed_run_decryptable() {
     assert!(end.stdout.contains(&command), "{}", end.stdout);
     assert!(Path::new(kept).join("main.tf").is_file());
 }
+
+#[tokio::test]
+async fn validate_hides_an_encrypted_state_beside_the_module() {
+    let mut world = World::new(&[("main.tf", MODULE), ("terraform.tfstate", STATE)]).await;
+    let init = "mkdir -p \"terraform.tfstate.d/$TF_WORKSPACE\"; echo \"$TF_WORKSPACE\" > \"$record/workspace\"; \
+                ls > \"$record/before\"";
+    let validate = "ls > \"$record/after\"; echo '{\"valid\": true, \"diagnostics\": []}'";
+    let tool = StandIn::doing(&mut world, &[("init", init), ("validate", validate)]);
+    let end = world.run(world.config("validate")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_ne!(tool.record("workspace").trim(), "");
+    assert!(tool.record("before").contains("terraform.tfstate.d"));
+    assert!(!tool.record("after").contains("terraform.tfstate.d"), "{}", tool.record("after"));
+}

@@ -7,9 +7,11 @@ use semver::Version;
 
 use super::command_input::CommandInput;
 use super::handover::Handover;
+use super::state_location::local_state;
 use crate::engine::{Engine, FoundWorkspace, InitRequest};
 use crate::providers::{self, Directories, View};
 use crate::report::RunLog;
+use crate::run::directory::errored_state::StateForm;
 use crate::run::failure::Failure;
 use butler_base::blocking::blocking;
 use butler_base::error::chain;
@@ -40,7 +42,9 @@ pub(in crate::run) async fn init(
     let view = if let ProviderPackages::View(view) = &packages { Some(view.path()) } else { None };
     let backend = input.backend.as_deref().filter(|_| !without_backend);
     hand_over(engine, input, Handover::apply).await?;
-    let request = InitRequest { backend, without_backend, plugin_cache: view.as_deref() };
+    let hides_state = without_backend && has_encrypted_state(engine);
+    let plugin_cache = view.as_deref();
+    let request = InitRequest { backend, without_backend, plugin_cache, hides_state };
     let result =
         engine.init(&request).await.map_err(|error| Failure::of_engine(Phase::Init, &error));
     if let Ok(FoundWorkspace::New) = result {
@@ -59,6 +63,12 @@ pub(in crate::run) async fn init(
         hand_over(engine, input, Handover::give_data).await?;
     }
     result.map(drop)
+}
+
+/// Whether an `init` without a backend reads an encrypted state.
+fn has_encrypted_state(engine: &Engine<'_, RunLog>) -> bool {
+    let form = local_state(engine).and_then(|state| StateForm::of_file(&state));
+    form == Some(StateForm::Encrypted)
 }
 
 /// Changes the owners of files, if the tools have a user of their own.

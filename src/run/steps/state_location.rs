@@ -124,6 +124,18 @@ pub(in crate::run) fn initialised_backend(engine: &Engine<'_, RunLog>) -> Option
     kinds.all(|other| other.as_ref() == Some(&kind)).then_some(kind)
 }
 
+/// The state that an `init` without a backend reads: that of the local backend that was initialised, or of the one that
+/// counts without any. None if another backend was initialised.
+pub(in crate::run) fn local_state(engine: &Engine<'_, RunLog>) -> Option<PathBuf> {
+    let record = InitRecord::read(&engine.data_directory(engine.directory));
+    let path = match record {
+        None => None,
+        Some(Ok(InitRecord { backend })) if backend.kind == LOCAL.name => backend.config.path,
+        Some(_) => return None,
+    };
+    Some(engine.directory.join(path.as_deref().unwrap_or("terraform.tfstate")))
+}
+
 /// The backend as `init` records it in the data directory.
 #[derive(Deserialize)]
 struct InitRecord {
