@@ -7,6 +7,7 @@ use std::path::Path;
 use super::arguments;
 use super::error::EngineError;
 use super::invocation::Engine;
+use super::json_output::open_json;
 use butler_base::process::{Output, Sink};
 use butler_protocol::backend::StateVersion;
 
@@ -27,7 +28,7 @@ impl<S: Sink> Engine<'_, S> {
         let mut command = self.command(arguments::pull_state(), Output::File(path.clone()));
         self.reduce_garbage_collection(&mut command);
         self.run_ignoring_stop("state pull", &command).await?;
-        Ok(File::open(path).ok().and_then(of_state))
+        Ok(open_json(&path).ok().and_then(of_state))
     }
 }
 
