@@ -354,6 +354,41 @@ async fn ephemeral_variable_of_a_users_file_reaches_the_apply() {
 }
 
 #[tokio::test]
+async fn values_of_ephemeral_variables_are_masked_from_every_source() {
+    let names = ["typed", "named", "own", "ambient"];
+    let variables = names.map(|name| {
+        format!("variable \"{name}\" {{\n  type      = string\n  ephemeral = true\n}}\n")
+    });
+    let given = names.map(|name| format!("      {name} = var.{name}\n"));
+    let resource = format!(
+        "resource \"terraform_data\" \"x\" {{\n  provisioner \"local-exec\" {{\n    \
+         command = \"echo $typed $named $own $ambient; exit 3\"\n    environment = {{\n{}    }}\n  }}\n}}\n",
+        given.concat()
+    );
+    let main = variables.concat() + &resource;
+    let mut world = world_with_directory(&[
+        ("main.tf", &main),
+        ("terraform.tfvars", "own = \"hunter-1-own\"\n"),
+    ])
+    .await;
+    world.set("TF_VAR_ambient", "hunter-2-ambient");
+    let values = world.path("more.tfvars");
+    std::fs::write(&values, "named = \"hunter-3-named\"\n").unwrap();
+    let report = world.path("report");
+    let mut command = world.command(&["apply", "--yes", "--var", "typed=hunter-4-typed"]);
+    command.arg("--var-file").arg(&values).arg("--report-dir").arg(&report);
+    command.arg(world.path("module"));
+    let end = world.end(&command.output().await.unwrap());
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(end.stderr.contains("*** *** *** ***"), "{}", end.stderr);
+    let files =
+        ["log.txt", "result.json"].map(|name| std::fs::read_to_string(report.join(name)).unwrap());
+    for text in [&end.stdout, &end.stderr, &files[0], &files[1]] {
+        assert!(!text.contains("hunter"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn values_of_sensitive_variables_are_masked_from_every_source() {
     let main = r#"
 variable "given" { sensitive = true }

@@ -163,9 +163,15 @@ mod tests {
 
     #[test]
     fn variables_that_the_module_declares_sensitive_are_masked_from_all_sources() {
+        let open = VariableDeclaration::default();
+        masked_from_all_sources(VariableDeclaration { sensitive: true, ..open });
+        masked_from_all_sources(VariableDeclaration { ephemeral: true, ..open });
+    }
+
+    fn masked_from_all_sources(secret: VariableDeclaration) {
         let mut module = Module::default();
-        for (name, sensitive) in [("a", true), ("b", true), ("c", true), ("open", false)] {
-            let declared = VariableDeclaration { sensitive, ..VariableDeclaration::default() };
+        let open = VariableDeclaration::default();
+        for (name, declared) in [("a", secret), ("b", secret), ("c", secret), ("open", open)] {
             module.variables.insert(name.to_owned(), declared);
         }
         let given = |name: &str, value: &str| (name.to_owned(), value.into(), false);
