@@ -22,3 +22,4 @@ pub mod secret;
 pub mod similar;
 pub mod size;
 pub mod trust;
+pub mod yaml;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use butler_base::yaml::given;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -29,6 +30,7 @@ pub(super) struct Document {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ControllerEntry {
     /// The namespace of objects whose templates have none.
+    #[serde(default, deserialize_with = "given")]
     pub(super) namespace: Option<String>,
     /// The time between two looks at a follower that waits for a commit.
     pub(super) poll: Option<Span>,
@@ -115,10 +117,13 @@ pub(super) struct GithubActionsEntry {
     /// The file of the workflow.
     pub(super) workflow: String,
     /// The address of the API; by default that of github.com.
+    #[serde(default, deserialize_with = "given")]
     pub(super) url: Option<String>,
     /// An absolute path: the file with a token that may start workflows.
+    #[serde(default, deserialize_with = "given")]
     pub(super) token_file: Option<PathBuf>,
     /// The variable of the server with the token, instead of a file.
+    #[serde(default, deserialize_with = "given")]
     pub(super) token_env: Option<String>,
     /// The key of a Kubernetes Secret with the token, instead of a file; only in custom resources.
     pub(super) token_secret: Option<SecretReference>,
@@ -136,16 +141,21 @@ pub(super) struct GitlabCiEntry {
     /// The path of the project.
     pub(super) project: String,
     /// The address of the server; by default that of gitlab.com.
+    #[serde(default, deserialize_with = "given")]
     pub(super) url: Option<String>,
     /// An absolute path: the file with a trigger token, which starts pipelines.
+    #[serde(default, deserialize_with = "given")]
     pub(super) token_file: Option<PathBuf>,
     /// The variable of the server with the token, instead of a file.
+    #[serde(default, deserialize_with = "given")]
     pub(super) token_env: Option<String>,
     /// The key of a Kubernetes Secret with the token, instead of a file; only in custom resources.
     pub(super) token_secret: Option<SecretReference>,
     /// An absolute path: the file with an access token, which reads pipelines.
+    #[serde(default, deserialize_with = "given")]
     pub(super) api_token_file: Option<PathBuf>,
     /// The variable of the server with the access token, instead of a file.
+    #[serde(default, deserialize_with = "given")]
     pub(super) api_token_env: Option<String>,
     /// The key of a Kubernetes Secret with the access token, instead of a file; only in custom resources.
     pub(super) api_token_secret: Option<SecretReference>,
@@ -165,10 +175,13 @@ pub(super) struct JenkinsEntry {
     /// The address of the server.
     pub(super) url: String,
     /// The user whose API token it is.
+    #[serde(default, deserialize_with = "given")]
     pub(super) user: Option<String>,
     /// An absolute path: the file with the API token.
+    #[serde(default, deserialize_with = "given")]
     pub(super) token_file: Option<PathBuf>,
     /// The variable of the server with the token, instead of a file.
+    #[serde(default, deserialize_with = "given")]
     pub(super) token_env: Option<String>,
     /// The key of a Kubernetes Secret with the token, instead of a file; only in custom resources.
     pub(super) token_secret: Option<SecretReference>,
@@ -225,6 +238,7 @@ pub(super) struct ObserveEntry {
     /// The kind, such as `Deployment`.
     pub(super) kind: String,
     /// The namespace; by default that of the controller.
+    #[serde(default, deserialize_with = "given")]
     pub(super) namespace: Option<String>,
     /// The name.
     pub(super) name: String,

@@ -17,6 +17,7 @@ use super::registry::{
 };
 use super::span::Span;
 use super::stage::{CiJob, CiPlace, ExternalRun, SecretReference, Stage, TokenSource};
+use super::written::restore;
 
 /// The shortest time between two looks.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
@@ -33,8 +34,7 @@ impl Registry {
     /// # Errors
     /// Everything that is wrong, in the order of the file.
     pub fn parse(text: &str) -> Result<Self, Vec<ConfigError>> {
-        let document: Document =
-            serde_saphyr::from_str(text).map_err(|error| vec![ConfigError::parsing(&error)])?;
+        let document = read(text).map_err(|error| vec![ConfigError::parsing(&error)])?;
         let budget = document.controller.budget;
         let mut errors = Vec::new();
         let controller = controller(&document.controller, &mut errors);
@@ -86,6 +86,14 @@ impl Follower {
         }
         follower(entry, controller, None)
     }
+}
+
+fn read(text: &str) -> Result<Document, serde_saphyr::Error> {
+    let mut document: Document = serde_saphyr::from_str(text)?;
+    if let Some(written) = butler_base::yaml::values(text)?.first() {
+        restore(&mut document, written);
+    }
+    Ok(document)
 }
 
 fn controller(entry: &ControllerEntry, errors: &mut Vec<ConfigError>) -> Controller {

@@ -13,6 +13,7 @@ mod preset;
 mod registry;
 mod span;
 mod stage;
+mod written;
 
 #[cfg(test)]
 mod tests;

@@ -60,6 +60,26 @@ fn registry_has_followers_with_defaults() {
 }
 
 #[test]
+fn scalars_of_templates_and_texts_are_those_that_are_written() {
+    let text = CHAIN
+        .replace(
+            "restartPolicy: Never",
+            "restartPolicy: Never, version: 1.10, mode: 0644, zone: no, count: 3, on: true",
+        )
+        .replace("branch: main}\n    config", "branch: 010}\n    config");
+    let registry = Registry::parse(&text).unwrap();
+    assert_eq!(registry.followers[0].source.branch, "010");
+    let template = format!("{:?}", registry.followers[0].stages[0].work);
+    for written in
+        ["String(\"1.10\")", "String(\"0644\")", "String(\"no\")", "Number(3)", "Bool(true)"]
+    {
+        assert!(template.contains(written), "{written}: {template}");
+    }
+    let message = changed("branch: main}\n    config", "branch: ~}\n    config");
+    assert!(message.contains("at line 7, column"), "{message}");
+}
+
+#[test]
 fn unknown_keys_are_refused_at_every_level() {
     for (from, to) in [
         ("  namespace: ci", "  name-space: ci"),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use butler_base::yaml::given;
 use butler_follower::config::{SecretReference, TokenSource};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -90,6 +91,7 @@ pub struct WebhookEntry {
     /// Whose format the webhooks have: `github`, `gitlab`, `bitbucket`, `gitea` or `generic`.
     pub provider: WebhookProvider,
     /// An absolute path: the file with the shared secret, which is read at each delivery.
+    #[serde(default, deserialize_with = "given")]
     pub secret_file: Option<PathBuf>,
     /// The key of a Kubernetes Secret with the shared secret, instead of a file; only in custom resources.
     pub secret: Option<SecretReference>,
@@ -129,12 +131,14 @@ pub enum WebhookProvider {
 pub struct LayerEntry {
     /// The name of the repository.
     #[schemars(with = "Option<String>")]
+    #[serde(default, deserialize_with = "given")]
     pub repository: Option<Spanned<String>>,
     /// The branch, tag or commit; without it, the default branch.
-    #[serde(rename = "ref")]
+    #[serde(rename = "ref", default, deserialize_with = "given")]
     pub reference: Option<String>,
     /// The directory of the module in the repository.
     #[schemars(with = "Option<String>")]
+    #[serde(default, deserialize_with = "given")]
     pub path: Option<Spanned<String>>,
     /// Globs: each directory that matches one and contains a module is a layer.
     #[schemars(with = "Vec<Glob>")]
@@ -146,6 +150,7 @@ pub struct LayerEntry {
     /// The version of Terraform, OpenTofu or Terragrunt: `1.11.4`, `opentofu-1.8.3`, `tofu@1.8`,
     /// `~> 1.9`. Without it, the module's own files and constraints decide.
     #[schemars(with = "Option<ToolVersion>")]
+    #[serde(default, deserialize_with = "given")]
     pub tool: Option<Spanned<String>>,
     /// What happens to a plan that has changes: `plan-only`, it is never applied; `approve`, the default, it
     /// is applied after an approval; `auto`, it is applied at once. Layers of Terragrunt
@@ -185,6 +190,7 @@ pub struct LayerEntry {
     /// The state backend.
     pub backend: Option<BackendEntry>,
     /// The workspace. It is created if it does not exist.
+    #[serde(default, deserialize_with = "given")]
     pub workspace: Option<String>,
     /// Checks for drift of an applied layer.
     pub drift: Option<DriftEntry>,
@@ -206,11 +212,13 @@ pub struct LayerEntry {
     /// A program with arguments that checks each plan of the layer: its absolute path and words separated by
     /// spaces, as in `--after-plan`.
     #[schemars(with = "Option<String>")]
+    #[serde(default, deserialize_with = "given")]
     pub after_plan: Option<Spanned<String>>,
     /// How long a plan may wait for its apply; by default 7d. Then the layer is planned again.
     pub plan_lifetime: Option<Span>,
     /// The earlier name of the layer, whose history and state in the data directory it takes over.
     #[schemars(with = "Option<LayerName>")]
+    #[serde(default, deserialize_with = "given")]
     pub formerly: Option<Spanned<String>>,
 }
 
@@ -254,7 +262,7 @@ impl SecretSource {
 }
 
 /// The value of an environment variable: a text or a secret.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum EnvironmentValue {
     /// This text.
@@ -340,9 +348,11 @@ pub struct IsolationEntry {
 pub struct JobEntry {
     /// The CPU that a pod requests; by default 500m.
     #[schemars(with = "Option<String>")]
+    #[serde(default, deserialize_with = "given")]
     pub cpu: Option<Spanned<String>>,
     /// The memory that a pod requests, which is its limit too; by default 2Gi.
     #[schemars(with = "Option<String>")]
+    #[serde(default, deserialize_with = "given")]
     pub memory: Option<Spanned<String>>,
     /// Labels of the nodes on which pods may run.
     pub node_selector: BTreeMap<String, String>,
@@ -352,12 +362,14 @@ pub struct JobEntry {
     /// The service account of the pods, which clouds can trust; by default that of the namespace. Pods get no
     /// token for the cluster itself.
     #[schemars(with = "Option<String>")]
+    #[serde(default, deserialize_with = "given")]
     pub service_account: Option<Spanned<String>>,
     /// Secrets whose keys become variables of the attempt, such as credentials of a cloud.
     #[schemars(with = "Vec<String>")]
     pub env_from: Vec<Spanned<String>>,
     /// A volume claim for tools and providers, which pods share; by default each pod has a volume of its own.
     #[schemars(with = "Option<String>")]
+    #[serde(default, deserialize_with = "given")]
     pub cache_claim: Option<Spanned<String>>,
     /// Ports that pods may connect to, in addition to DNS, 443 and that of the server.
     pub egress_ports: Vec<u16>,
@@ -386,7 +398,7 @@ pub struct WindowEntry {
     #[serde(rename = "for")]
     pub duration: Span,
     /// The time zone of the schedule, such as `Europe/Berlin`; by default `UTC`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<TimeZone>")]
     pub timezone: Option<Spanned<String>>,
 }
@@ -398,6 +410,7 @@ pub struct NotificationEntry {
     /// The name of the receiver, for the log, the metrics and the position in the journal; by default made
     /// from the file name of `url-file`. A receiver with another name is a new receiver.
     #[schemars(with = "Option<LayerName>")]
+    #[serde(default, deserialize_with = "given")]
     pub name: Option<String>,
     /// An absolute path: the file with the address, which is a secret. It is read at each delivery. The
     /// address begins with `https://`, or with `http://` and a loopback address.
@@ -414,6 +427,7 @@ pub struct NotificationEntry {
     pub layers: Vec<String>,
     /// An absolute path: the file with the key that signs `generic` messages, which need one. It is read at
     /// each delivery.
+    #[serde(default, deserialize_with = "given")]
     pub secret_file: Option<PathBuf>,
 }
 

@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 
 use butler_base::similar::closest;
 
+/// The sentence about a key that is a text and has no value.
+const MISSING_TEXT: &str =
+    "the text is missing; write one, in quotes if it is `null` or `~`, or leave out the key";
+
 /// What is wrong in a file of the configuration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigError {
@@ -49,6 +53,9 @@ impl ConfigError {
                 Some(key) => {
                     let key = key.split(',').next().unwrap_or(key);
                     format!("the key `{key}` is given twice")
+                }
+                None if text.starts_with("cannot deserialize null into string") => {
+                    MISSING_TEXT.to_owned()
                 }
                 None => text.to_owned(),
             },

@@ -12,6 +12,7 @@ use super::error::ConfigError;
 use super::notifications;
 use super::trust::Trust;
 use super::values;
+use super::written;
 
 /// Reads a file, or all `*.yaml` and `*.yml` files of a directory in the order of their names. A server
 /// gives its data directory.
@@ -94,7 +95,7 @@ pub(super) fn parse_with(
     let mut defaults: Option<Placed<LayerEntry>> = None;
     let mut errors = Vec::new();
     for (file, text) in files {
-        let document: Document = match serde_saphyr::from_str(text) {
+        let document = match read(text) {
             Ok(document) => document,
             Err(error) => {
                 errors.push(ConfigError::parsing(file, &error));
@@ -164,8 +165,13 @@ pub(super) fn parse_with(
 /// Why the text of a file cannot be read at all.
 #[must_use]
 pub fn document_problem(file: &Path, text: &str) -> Option<ConfigError> {
-    let read: Result<Document, _> = serde_saphyr::from_str(text);
-    read.err().map(|error| ConfigError::parsing(file, &error))
+    read(text).err().map(|error| ConfigError::parsing(file, &error))
+}
+
+fn read(text: &str) -> Result<Document, serde_saphyr::Error> {
+    let mut document: Document = serde_saphyr::from_str(text)?;
+    written::restore(&mut document, text)?;
+    Ok(document)
 }
 
 /// Adds an entry, unless there is one with its name.

@@ -25,6 +25,9 @@ mod tests;
 mod trust;
 mod values;
 mod windows;
+mod written;
+#[cfg(test)]
+mod written_tests;
 
 pub use butler_follower::config::SecretReference;
 pub use check::missing_programs;

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use butler_base::yaml::given;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
@@ -28,16 +29,22 @@ pub struct SecretName {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CredentialsEntry {
     /// An absolute path: the file with a token.
+    #[serde(default, deserialize_with = "given")]
     pub token_file: Option<PathBuf>,
     /// The variable of the server with a token.
+    #[serde(default, deserialize_with = "given")]
     pub token_env: Option<String>,
     /// The user, with `password-file`.
+    #[serde(default, deserialize_with = "given")]
     pub username: Option<String>,
     /// An absolute path: the file with the password of `username`.
+    #[serde(default, deserialize_with = "given")]
     pub password_file: Option<PathBuf>,
     /// An absolute path: the file with an SSH key, with `known-hosts`.
+    #[serde(default, deserialize_with = "given")]
     pub ssh_key_file: Option<PathBuf>,
     /// An absolute path: the file with the host keys, with `ssh-key-file`.
+    #[serde(default, deserialize_with = "given")]
     pub known_hosts: Option<PathBuf>,
     /// A Kubernetes Secret with the keys `token`, or `username` and `password`, or `ssh-privatekey` and `known_hosts`;
     /// only in custom resources.
@@ -77,16 +84,22 @@ pub struct ModuleCredentialsEntry {
     /// password is sent over TLS only.
     pub host: String,
     /// An absolute path: the file with a token.
+    #[serde(default, deserialize_with = "given")]
     pub token_file: Option<PathBuf>,
     /// The variable of the server with a token.
+    #[serde(default, deserialize_with = "given")]
     pub token_env: Option<String>,
     /// The user, with `password-file`.
+    #[serde(default, deserialize_with = "given")]
     pub username: Option<String>,
     /// An absolute path: the file with the password of `username`.
+    #[serde(default, deserialize_with = "given")]
     pub password_file: Option<PathBuf>,
     /// An absolute path: the file with an SSH key, with `known-hosts`.
+    #[serde(default, deserialize_with = "given")]
     pub ssh_key_file: Option<PathBuf>,
     /// An absolute path: the file with the host keys, with `ssh-key-file`.
+    #[serde(default, deserialize_with = "given")]
     pub known_hosts: Option<PathBuf>,
     /// A Kubernetes Secret with the keys `token`, or `username` and `password`, or `ssh-privatekey` and `known_hosts`;
     /// only in custom resources.
@@ -144,7 +157,7 @@ pub struct IncludeEntry {
     #[schemars(with = "String")]
     pub repository: Spanned<String>,
     /// The branch, tag or commit; without it, the default branch.
-    #[serde(rename = "ref")]
+    #[serde(rename = "ref", default, deserialize_with = "given")]
     pub reference: Option<String>,
     /// The most layers that it may define, with the members of its layer sets; by default 1,000.
     #[serde(rename = "max-layers")]
