@@ -101,6 +101,9 @@ enum ImportFrom {
         /// The address of the repository
         #[arg(long, value_name = "URL")]
         url: String,
+        /// The configuration of the Atlantis server, with the workflows that projects name
+        #[arg(long, value_name = "FILE")]
+        server_config: Option<PathBuf>,
     },
 }
 
@@ -115,9 +118,14 @@ fn import(from: ImportFrom) -> u8 {
             let files: Result<Vec<_>, String> = files.into_iter().map(read).collect();
             files.and_then(|files| burrito(&files).map_err(|error| error.to_string()))
         }
-        ImportFrom::Atlantis { file, url } => read(file).and_then(|(path, text)| {
-            atlantis(&path, &text, &url).map_err(|error| error.to_string())
-        }),
+        ImportFrom::Atlantis { file, url, server_config } => {
+            let server = server_config.map(read).transpose();
+            read(file).and_then(|(path, text)| {
+                let server = server?;
+                let server = server.as_ref().map(|(path, text)| (path.as_path(), text.as_str()));
+                atlantis(&path, &text, &url, server).map_err(|error| error.to_string())
+            })
+        }
     };
     let imported = match imported {
         Ok(imported) => imported,

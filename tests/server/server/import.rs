@@ -59,9 +59,38 @@ async fn project_of_atlantis_is_planned() {
     let row = table.lines().find(|line| line.starts_with("envs.app ")).unwrap();
     assert!(row.contains("1 to add"), "{table}");
 
-    std::fs::write(&file, "version: 3\n").unwrap();
+    std::fs::write(&file, "version: 4\n").unwrap();
     let refused =
         import(&["atlantis", file.to_str().unwrap(), "--url", "https://git.example.com/a"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused).contains("it has no `projects`"), "{}", text(&refused));
+    assert!(text(&refused).contains("Atlantis refuses `version: 4`"), "{}", text(&refused));
+}
+
+#[tokio::test]
+async fn workspace_of_atlantis_is_the_one_that_is_written() {
+    let (installation, repository) = (Installation::new(), repository());
+    let file = installation.path("atlantis.yaml");
+    let server = installation.path("repos.yaml");
+    let workflow =
+        "workflows: {ours: {plan: {steps: [env: {name: TF_VAR_x, value: 010}, plan]}}}\n";
+    std::fs::write(&server, workflow).unwrap();
+    std::fs::write(
+        &file,
+        "version: 3\nprojects: [{dir: envs/app, workspace: no, workflow: ours}]\n",
+    )
+    .unwrap();
+    let (file, server) = (file.to_str().unwrap(), server.to_str().unwrap());
+    let imported =
+        import(&["atlantis", file, "--url", &repository.url(), "--server-config", server]);
+    let written = String::from_utf8(imported.stdout.clone()).unwrap();
+    let read: serde_json::Value = serde_saphyr::from_str(&written).unwrap();
+    // Quotes keep the texts for each reader of YAML.
+    let layer = &read["layers"]["envs.app.no"];
+    assert_eq!(
+        (layer["workspace"].as_str(), layer["env"]["TF_VAR_x"].as_str()),
+        (Some("no"), Some("010"))
+    );
+    let table = plan(&installation, &imported).await;
+    let row = table.lines().find(|line| line.starts_with("envs.app.no ")).unwrap();
+    assert!(row.contains("1 to add"), "{table}");
 }

@@ -51,3 +51,4 @@ pub use sources::{
 };
 pub use span::Span;
 pub use trust::{RemoteLimits, Trust, git_host};
+pub(crate) use values::refusal;

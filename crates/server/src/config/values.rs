@@ -193,7 +193,7 @@ fn is_identifier(name: &str) -> bool {
 }
 
 /// Why a layer cannot set the environment variable `name`.
-fn refusal(name: &str) -> Option<&'static str> {
+pub(crate) fn refusal(name: &str) -> Option<&'static str> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Some("a name is not empty, and has neither `=` nor NUL");
     }

@@ -1,4 +1,4 @@
-//! The keys of a mapping, each of which is taken once.
+//! The keys of a mapping, each of which is taken once. Scalars are texts as they are written.
 
 use std::collections::BTreeSet;
 
@@ -21,33 +21,31 @@ impl Fields {
         self.0.insert(key.to_owned(), value);
     }
 
-    /// Leaves a value that is not a text, so that it becomes a note.
-    pub(super) fn text(&mut self, key: &str) -> Option<String> {
-        let text = match self.0.get(key)? {
-            Value::String(text) => text.clone(),
-            // YAML reads the version 1.9 as a number.
-            Value::Number(number) => number.to_string(),
-            _ => return None,
-        };
+    /// The text of a key, also an empty one. A value that is not a text is left, so that it becomes a note.
+    pub(super) fn given(&mut self, key: &str) -> Option<String> {
+        let text = self.0.get(key)?.as_str()?.to_owned();
         self.0.remove(key);
-        Some(text).filter(|text| !text.is_empty())
+        Some(text)
+    }
+
+    /// As [`Self::given`]; an empty text is the same as a missing one.
+    pub(super) fn text(&mut self, key: &str) -> Option<String> {
+        self.given(key).filter(|text| !text.is_empty())
+    }
+
+    /// The text of a key, which is left.
+    pub(super) fn peek(&self, key: &str) -> Option<&str> {
+        self.0.get(key)?.as_str()
     }
 
     pub(super) fn boolean(&mut self, key: &str) -> Option<bool> {
-        let found = match self.0.get(key)? {
-            Value::String(text) => match text.to_ascii_lowercase().as_str() {
-                "true" | "yes" | "on" => true,
-                "false" | "no" | "off" => false,
-                _ => return None,
-            },
-            other => other.as_bool()?,
-        };
+        let found = flag(self.0.get(key)?.as_str()?)?;
         self.0.remove(key);
         Some(found)
     }
 
     pub(super) fn number(&mut self, key: &str) -> Option<u64> {
-        let found = self.0.get(key)?.as_u64()?;
+        let found = self.0.get(key)?.as_str()?.parse().ok()?;
         self.0.remove(key);
         Some(found)
     }
@@ -79,20 +77,6 @@ impl Fields {
         items
     }
 
-    /// The items of a list that are mappings of one key, with this key. Other items are left out.
-    pub(super) fn named(&mut self, key: &str) -> Vec<(String, Self)> {
-        let Some(Value::Array(items)) = self.0.remove(key) else { return Vec::new() };
-        let maps = items.into_iter().filter_map(|item| match item {
-            Value::Object(map) => map.into_iter().next(),
-            _ => None,
-        });
-        maps.map(|(name, value)| match value {
-            Value::Object(map) => (name, Self(map)),
-            _ => (name, Self::default()),
-        })
-        .collect()
-    }
-
     /// One note for each key that was not taken: `NAME: key: why`.
     pub(super) fn rest(self, notes: &mut BTreeSet<String>, name: &str, below: &str, why: &str) {
         for (key, value) in self.0 {
@@ -100,5 +84,14 @@ impl Fields {
                 notes.insert(format!("{name}: `{below}{key}`: {why}"));
             }
         }
+    }
+}
+
+/// The boolean that other tools read, also in the words of YAML 1.1.
+pub(super) fn flag(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "y" => Some(true),
+        "false" | "no" | "off" | "n" => Some(false),
+        _ => None,
     }
 }

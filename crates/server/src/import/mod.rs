@@ -7,7 +7,6 @@ mod burrito;
 mod fields;
 mod output;
 mod repository_url;
-mod scalars;
 
 pub use atlantis::atlantis;
 pub use burrito::burrito;
@@ -49,20 +48,18 @@ pub enum ImportError {
     Result(Vec<ConfigError>),
 }
 
-/// The documents of a YAML file; mappings only.
+/// The documents of a YAML file; mappings only. Scalars are texts as they are written.
 fn documents(path: &Path, text: &str) -> Result<Vec<fields::Fields>, ImportError> {
-    let documents: Vec<serde_json::Value> = serde_saphyr::from_multiple(text)
+    let documents = butler_base::yaml::texts(text)
         .map_err(|error| ImportError::Yaml(ConfigError::parsing(path, &error).to_string()))?;
-    let documents = documents.into_iter().filter(|document| !document.is_null());
-    documents
-        .map(|document| match document {
-            serde_json::Value::Object(object) => Ok(fields::Fields::new(object)),
-            _ => Err(ImportError::Other {
-                path: path.to_owned(),
-                why: "it has a document that is not a mapping".to_owned(),
-            }),
-        })
-        .collect()
+    let mappings = documents.into_iter().map(|document| match document {
+        serde_json::Value::Object(object) => Ok(fields::Fields::new(object)),
+        _ => Err(ImportError::Other {
+            path: path.to_owned(),
+            why: "it has a document that is not a mapping".to_owned(),
+        }),
+    });
+    mappings.collect()
 }
 
 /// Checks the result by the rules of a server.
