@@ -50,6 +50,7 @@ mod temporary;
 mod tls;
 mod tour;
 mod unreliable;
+mod upstreams;
 mod users;
 mod versions;
 mod visit;

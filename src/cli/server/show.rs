@@ -295,6 +295,7 @@ pub(super) fn run(run: &Value) -> String {
         ("applied by run", text(&run["applyRun"])),
         ("approved by", text(&run["approvedBy"])),
         ("window overridden by", overridden(run)),
+        ("made before", made_before(run)),
         ("created", text(&run["created"])),
     ]
     .into_iter()
@@ -315,6 +316,16 @@ pub(super) fn run(run: &Value) -> String {
         }
     }
     columns(&rows)
+}
+
+/// The layers that come first and were not applied when the plan was made.
+fn made_before(run: &Value) -> String {
+    let names: Vec<String> = run["madeBefore"].as_array().into_iter().flatten().map(text).collect();
+    match names.len() {
+        0 => String::new(),
+        1 => format!("{} is applied", names[0]),
+        _ => format!("{} are applied", names.join(", ")),
+    }
 }
 
 /// Who lets a run start although a window is closed, and why.

@@ -84,7 +84,8 @@ impl<'a> Work<'a> {
         }
         if let Some(why) = gates::why_approval(self.layer, &self.input.facts.runs, run) {
             let reason = Reason::new(Gate::Approval, why.describe(run, plan));
-            let waits = Decision::rest(Phase::PendingTrigger).because(reason).look_at(expires);
+            let mut waits = Decision::rest(Phase::PendingTrigger).because(reason).look_at(expires);
+            waits.reasons.extend(gates::made_before(self.input, run));
             return match reported::why_planned_again(run, &self.input.facts.runs) {
                 Some(reason) => waits.because(reason),
                 None => waits,
@@ -108,7 +109,7 @@ impl<'a> Work<'a> {
             // Its plan was discarded, became stale or expired while it waited.
             Progress::Closed(Closed::Superseded) => match self.discarded_by(run) {
                 Some(by) => self.discarded(by),
-                None => self.replan(run),
+                None => self.after_upstream().unwrap_or_else(|| self.replan(run)),
             },
             other => self.after_failure(run, other),
         }

@@ -206,16 +206,39 @@ fn window(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
     Some(ClosedGate::until(Gate::Window, *end, text))
 }
 
-/// A check for drift does not depend on what comes first.
+/// A check for drift does not depend on what comes first, and a person can have a plan before that.
 fn dependency(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
-    if run.action == Action::Drift {
+    if run.action == Action::Drift || run.is_asked_plan() {
         return None;
     }
     let missing = input.surroundings.upstreams.iter().filter(|upstream| !upstream.satisfied);
-    let names: Vec<&str> = missing.map(|upstream| upstream.name.as_str()).collect();
-    (!names.is_empty()).then(|| {
-        let text = format!("not applied yet at this commit: {}", names.join(", "));
+    let described = missing.map(|upstream| match &upstream.waits {
+        Some(why) => format!("{} ({why})", upstream.name),
+        None => upstream.name.to_string(),
+    });
+    let described: Vec<String> = described.collect();
+    (!described.is_empty()).then(|| {
+        let advice = if run.action == Action::Plan {
+            format!("; `layer plan {}` plans it before that", input.name)
+        } else {
+            String::new()
+        };
+        let text = format!("not applied yet at this commit: {}{advice}", described.join(", "));
         ClosedGate::until_an_event(Gate::Dependency, text)
+    })
+}
+
+/// The reason that tells people that a plan was made before these layers are applied.
+pub(super) fn made_before(input: &Input<'_>, planned: &Run) -> Option<Reason> {
+    let missing = input.surroundings.upstreams.iter().filter(|upstream| !upstream.satisfied);
+    let missing = missing.filter(|upstream| planned.made_before.contains(&upstream.name));
+    let names: Vec<String> = missing.map(|upstream| format!("`{}`", upstream.name)).collect();
+    (!names.is_empty()).then(|| {
+        let text = format!(
+            "the plan was made before {} is applied; it is made again if that changes something",
+            names.join(", ")
+        );
+        Reason::new(Gate::Dependency, text)
     })
 }
 

@@ -156,13 +156,26 @@ fn is_overtaken(input: &Input<'_>, layer: &Layer, observation: &Observation, run
     // While the path is missing, nothing is newer.
     let is_older = observation.revision().is_some() && run.change != observation.change;
     match run.action {
-        Action::Plan | Action::Trigger => is_older,
-        Action::Apply | Action::Destroy => is_older || !applies_a_valid_plan(input, layer, run),
+        Action::Plan => is_older || is_planned_already(input, run),
+        Action::Trigger => is_older,
+        Action::Apply | Action::Destroy => {
+            let mut upstreams = input.surroundings.upstreams.iter();
+            is_older
+                || upstreams.any(|upstream| upstream.has_changed)
+                || !applies_a_valid_plan(input, layer, run)
+        }
         // A check belongs to what is applied, also if something newer was pushed.
         Action::Drift => {
             input.facts.applied.as_ref().map(|applied| &applied.digest) != Some(run.digest())
         }
     }
+}
+
+/// Whether a person got the plan that `run` has waited to make, before the layers that come first were applied.
+fn is_planned_already(input: &Input<'_>, run: &Run) -> bool {
+    let newer = input.facts.runs.iter().rev().take_while(|other| other.id != run.id);
+    let mut asked = newer.filter(|other| other.is_asked_plan() && other.change == run.change);
+    run.attempts.is_empty() && !run.is_asked_plan() && asked.any(|other| other.plan.is_some())
 }
 
 /// Whether the plan that `run` applies is the newest one, and was neither discarded, voided nor has

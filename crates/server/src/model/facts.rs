@@ -1,5 +1,8 @@
 //! What the store knows about a layer and its surroundings.
 
+use std::fmt;
+use std::time::{Duration, UNIX_EPOCH};
+
 use super::{Action, Ending, LayerName, Moment, Revision, Run, RunId, StateLock, StateVersion};
 
 /// What happened to a layer.
@@ -193,6 +196,55 @@ pub struct Upstream {
     pub name: LayerName,
     /// Whether its digest at the same commit is applied, or was empty when it was planned.
     pub satisfied: bool,
+    /// Whether it has changed something since the newest plan of the layer was begun. That plan must not be applied.
+    pub has_changed: bool,
+    /// Why it is not, as far as its own runs say.
+    pub waits: Option<UpstreamWait>,
+}
+
+/// Why a layer that comes first is not applied.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum UpstreamWait {
+    /// This person has paused it.
+    Paused(String),
+    /// An attempt with this action runs since then.
+    Running(Action, Moment),
+    /// A run with this action waits for its start since then.
+    Queued(Action, Moment),
+    /// Its plan waits for an approval since then.
+    Approval(Moment),
+    /// Its plan of this time was discarded by this person.
+    Discarded(Moment, String),
+    /// A run with this action failed then.
+    Failed(Action, Moment),
+}
+
+impl fmt::Display for UpstreamWait {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |moment: &Moment| {
+            humantime::format_rfc3339_seconds(
+                UNIX_EPOCH + Duration::from_millis(moment.as_millis()),
+            )
+        };
+        match self {
+            Self::Paused(by) => write!(formatter, "paused by {by}"),
+            Self::Running(action, since) => {
+                write!(formatter, "its {} runs since {}", action.as_str(), time(since))
+            }
+            Self::Queued(action, since) => {
+                write!(formatter, "its {} waits since {}", action.as_str(), time(since))
+            }
+            Self::Approval(since) => {
+                write!(formatter, "its plan waits for an approval since {}", time(since))
+            }
+            Self::Discarded(of, by) => {
+                write!(formatter, "its plan of {} was discarded by {by}", time(of))
+            }
+            Self::Failed(action, at) => {
+                write!(formatter, "its {} failed at {}", action.as_str(), time(at))
+            }
+        }
+    }
 }
 
 /// Stops automatic applies after those of several layers have failed in a row, until a person resets it.

@@ -246,6 +246,10 @@ pub struct Run {
     /// ([`super::HistoryBreak`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrelated_to: Option<Commit>,
+    /// The layers that were not applied when its last attempt began, although they come first: a person asked for the
+    /// plan. Runs of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made_before: Vec<LayerName>,
 }
 
 /// An administrator lets one run start although a window forbids its action.
@@ -266,6 +270,7 @@ impl Run {
         let NewRun { id, action, cause, revision, change, destroys } = run;
         let attempts = Vec::new();
         let (closed, plan, approved_by, window_override) = (None, None, None, None);
+        let made_before = Vec::new();
         Self {
             id,
             action,
@@ -280,6 +285,7 @@ impl Run {
             approved_by,
             window_override,
             unrelated_to: None,
+            made_before,
         }
     }
 
@@ -321,6 +327,12 @@ impl Run {
     #[must_use]
     pub fn is_automatic_apply(&self) -> bool {
         self.action == Action::Apply && self.approved_by.is_none()
+    }
+
+    /// Whether it is a plan that a person has asked for, which does not wait for the layers that come first.
+    #[must_use]
+    pub const fn is_asked_plan(&self) -> bool {
+        matches!((self.action, &self.cause), (Action::Plan, Cause::Person { .. }))
     }
 
     /// Whether it plans what writes changes outside of Terraform into the state.

@@ -19,7 +19,7 @@ use super::state_words::{
     waits_for_approval, why,
 };
 use crate::api::{ApiError, Browser, Filter, Role, Shared, breaker_problem};
-use crate::model::{Moment, Phase};
+use crate::model::{LayerName, Moment, Phase};
 use crate::serve::{LayerView, Timestamp};
 use crate::store::Store;
 
@@ -77,6 +77,8 @@ struct Row {
     place: String,
     state: StateWord,
     why: String,
+    /// The layers that it waits for, from the one that it comes after to the first of all; empty if it waits for none.
+    chain: String,
     commit: String,
     last: Option<RunRow>,
     drift_run: Option<String>,
@@ -85,13 +87,14 @@ struct Row {
 }
 
 impl Row {
-    fn new(view: &LayerView, now: Moment) -> Self {
+    fn new(view: &LayerView, views: &[Arc<LayerView>], now: Moment) -> Self {
         let parts = [view.repository.as_deref(), view.path.as_deref()];
         Self {
             name: view.name.to_string(),
             place: parts.into_iter().flatten().collect::<Vec<_>>().join("/"),
             state: of_layer(view),
             why: why(view),
+            chain: chain(view, views),
             commit: view
                 .revision
                 .as_ref()
@@ -185,7 +188,7 @@ pub(super) async fn page<S: Store>(
         may_reset_breaker,
         batches: if is_first && may_approve { batches(&configured) } else { Vec::new() },
         groups: if is_first { groups(&configured, state.hosts.base(), now) } else { Vec::new() },
-        rows: found.into_iter().map(|view| Row::new(view, now)).collect(),
+        rows: found.into_iter().map(|view| Row::new(view, &views, now)).collect(),
         found: count,
         all: configured.len(),
         states: STATES
@@ -239,6 +242,28 @@ fn batches(views: &[Arc<LayerView>]) -> Vec<Batch> {
     batch.collect()
 }
 
+/// The most layers of a chain.
+const MOST_IN_CHAIN: usize = 10;
+
+/// The layers that one waits for: `app ← network ← dns`. Of several, the first one that waits itself is followed.
+/// `views` are in the order of names.
+fn chain(view: &LayerView, views: &[Arc<LayerView>]) -> String {
+    let find = |name: &LayerName| {
+        let at = views.binary_search_by(|view| view.name.cmp(name)).ok()?;
+        views.get(at)
+    };
+    let mut chain = vec![view.name.as_str().to_owned()];
+    let mut current = view;
+    while !current.waits_for.is_empty() && chain.len() < MOST_IN_CHAIN {
+        let names: Vec<&str> = current.waits_for.iter().map(LayerName::as_str).collect();
+        chain.push(names.join(", "));
+        let mut upstreams = current.waits_for.iter().filter_map(find);
+        let Some(next) = upstreams.find(|view| !view.waits_for.is_empty()) else { break };
+        current = next;
+    }
+    if chain.len() > 1 { chain.join(" ← ") } else { String::new() }
+}
+
 /// The layers that need a person, and those that run.
 fn groups(views: &[Arc<LayerView>], base: &str, now: Moment) -> Vec<Group> {
     let all: [(&str, &str, &str, Wanted); 5] = [
@@ -250,7 +275,8 @@ fn groups(views: &[Arc<LayerView>], base: &str, now: Moment) -> Vec<Group> {
     ];
     let group = |(title, style, state, is_wanted): (&'static str, &'static str, &str, Wanted)| {
         let wanted: Vec<_> = views.iter().filter(|view| is_wanted(view)).collect();
-        let rows = wanted.iter().take(MOST_URGENT).map(|view| Row::new(view, now)).collect();
+        let rows = wanted.iter().take(MOST_URGENT);
+        let rows = rows.map(|view| Row::new(view, views, now)).collect();
         let all = with_query(&format!("{base}/"), &[("state", state)]);
         Group { title, style, count: wanted.len(), all, rows }
     };

@@ -218,6 +218,13 @@ fn why(layer: Option<&LayerView>, view: &RunView) -> String {
     why.into_iter().flatten().map(sentence).collect::<Vec<_>>().join(" ")
 }
 
+/// The layers that were not applied when the plan was made.
+fn made_before(view: &RunView) -> String {
+    let names: Vec<&str> = view.made_before.iter().map(LayerName::as_str).collect();
+    let is = if names.len() == 1 { "is" } else { "are" };
+    format!("{} {is} applied", names.join(", "))
+}
+
 fn facts(view: &RunView, commit: String, result: &AttemptResult) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Commit", commit), ("Cause", view.cause.to_owned())];
     if !result.tool.is_empty() {
@@ -231,6 +238,9 @@ fn facts(view: &RunView, commit: String, result: &AttemptResult) -> Vec<(&'stati
     }
     if let Some(given) = &view.window_override {
         facts.push(("Window overridden by", format!("{}: {}", given.by, given.reason)));
+    }
+    if !view.made_before.is_empty() {
+        facts.push(("Made before", made_before(view)));
     }
     if view.attempts.len() > 1 {
         facts.push(("Attempts", view.attempts.len().to_string()));

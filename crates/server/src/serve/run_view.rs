@@ -51,6 +51,8 @@ pub struct RunView {
     pub approved_by: Option<String>,
     /// Who lets it start although a window is closed, and why.
     pub window_override: Option<WindowOverride>,
+    /// The layers of `after` that were not applied when it made its plan, because a person asked for it before that.
+    pub made_before: Vec<LayerName>,
     /// When it was created.
     pub created: Timestamp,
 }
@@ -136,6 +138,7 @@ impl RunView {
                 .map(|it| it.id.clone()),
             approved_by: run.approved_by.clone(),
             window_override: run.window_override.clone(),
+            made_before: run.made_before.clone(),
             created: Timestamp(run.created),
         }
     }

@@ -32,6 +32,8 @@ pub struct LayerView {
     pub phase: Phase,
     /// Why nothing is started.
     pub reasons: Vec<Reason>,
+    /// The layers of `after` that it waits for.
+    pub waits_for: Vec<LayerName>,
     /// What people should know about the layer, in sentences.
     pub notes: Vec<String>,
     /// What was read from the repository last.
@@ -167,6 +169,7 @@ impl LayerView {
             path: source.map(|source| source.path.clone()),
             phase: decision.phase,
             reasons: decision.reasons.clone(),
+            waits_for: waits_for(snapshot, decision),
             notes: source.map(|source| source.notes.clone()).unwrap_or_default(),
             revision: snapshot.observation.as_ref().and_then(|known| known.revision().cloned()),
             planned_revision: planned.map(|run| run.revision.clone()),
@@ -194,6 +197,13 @@ impl LayerView {
             waiting_runs: waiting_runs(&input).map(|run| run.created).collect(),
         }
     }
+}
+
+/// The layers that come first and are not applied, if that is why a run waits.
+fn waits_for(snapshot: &Snapshot, decision: &Decision) -> Vec<LayerName> {
+    let waits = decision.reasons.iter().any(|reason| reason.gate == Gate::Dependency);
+    let missing = snapshot.upstreams.iter().filter(|upstream| waits && !upstream.satisfied);
+    missing.map(|upstream| upstream.name.clone()).collect()
 }
 
 /// The run whose plan waits for an approval. A plan that was discarded and a run that was cancelled have the

@@ -8,7 +8,7 @@ use super::{AttemptId, AttemptResult, Note, Outcome};
 use crate::model::{
     Action, Attempt, Cause, Closed, Commit, DriftFinding, DriftKind, Ending, LayerName, Liveness,
     Moment, NewRun, Observation, PlanDigest, ReportedLock, Revision, Run, RunId, SavedPlan,
-    Sighting, StalePlan, StateVersion, Unrelated, WindowOverride,
+    Sighting, StalePlan, StateVersion, Unrelated, Upstream, UpstreamWait, WindowOverride,
 };
 
 /// A breaker that a failed apply has opened.
@@ -68,6 +68,28 @@ impl Record {
         let read = self.observation.as_ref().and_then(Observation::revision);
         let applied = self.applied.as_ref().map(|(revision, _)| &revision.digest);
         read.is_some_and(|revision| applied == Some(&revision.digest))
+    }
+
+    /// Why the revision that was read last is not applied.
+    pub(super) fn waits(&self) -> Option<UpstreamWait> {
+        if let Some(by) = &self.paused_by {
+            return Some(UpstreamWait::Paused(by.clone()));
+        }
+        let change = self.change();
+        let mut runs = self.runs.iter().rev().filter(|run| run.change == change);
+        let run = runs.find(|run| matches!(run.action, Action::Plan | Action::Apply))?;
+        let action = run.action;
+        let Some(attempt) = run.attempts.last() else {
+            return Some(UpstreamWait::Queued(action, run.created));
+        };
+        Some(match (attempt.end, &run.plan) {
+            (None, _) => UpstreamWait::Running(action, attempt.created),
+            (Some(_), Some(SavedPlan { discarded: Some(by), saved, .. })) => {
+                UpstreamWait::Discarded(*saved, by.clone())
+            }
+            (Some((Ending::Succeeded, _)), Some(plan)) => UpstreamWait::Approval(plan.saved),
+            (Some((_, ended)), _) => UpstreamWait::Failed(action, ended),
+        })
     }
 
     /// The commits that were read and applied.
@@ -141,7 +163,7 @@ impl Record {
         &mut self,
         attempt: Attempt,
         id: &RunId,
-        upstreams_applied: bool,
+        upstreams: &[Upstream],
     ) -> Outcome {
         let Some(run) = self.runs.iter().find(|run| run.id == *id) else {
             return Outcome::Refused;
@@ -156,11 +178,13 @@ impl Record {
             self.applied.as_ref().map(|(revision, _)| &revision.digest) == Some(run.digest())
         } else {
             let is_found = self.observation.as_ref().and_then(Observation::revision).is_some();
-            is_found && run.change == self.change() && upstreams_applied
+            let missing = upstreams.iter().any(|upstream| !upstream.satisfied);
+            is_found && run.change == self.change() && (!missing || run.is_asked_plan())
         };
         let has_valid_plan = match &run.cause {
             Cause::Plan { plan } => {
                 Run::saved_plan(&self.runs, plan).is_some_and(SavedPlan::is_valid)
+                    && !upstreams.iter().any(|upstream| upstream.has_changed)
             }
             _ => true,
         };
@@ -176,6 +200,10 @@ impl Record {
         }
         if let Some(run) = self.run_mut(id) {
             run.attempts.push(attempt);
+            if run.is_asked_plan() {
+                let missing = upstreams.iter().filter(|upstream| !upstream.satisfied);
+                run.made_before = missing.map(|upstream| upstream.name.clone()).collect();
+            }
         }
         Outcome::Made
     }

@@ -20,12 +20,20 @@ fn readings_of(repository: &str) -> String {
     format!("readings {repository}")
 }
 
-fn upstreams(tables: &mut dyn Tables, after: &[LayerName]) -> StoreResult<Vec<Upstream>> {
+/// The layers that come before one whose newest plan has the number `planned`.
+fn upstreams(
+    tables: &mut dyn Tables,
+    after: &[LayerName],
+    planned: u64,
+) -> StoreResult<Vec<Upstream>> {
     after
         .iter()
         .map(|name| {
-            let satisfied = tables.record(name)?.is_applied();
-            Ok(Upstream { name: name.clone(), satisfied })
+            let record = tables.record(name)?;
+            let satisfied = record.is_applied();
+            let has_changed = record.changed.as_ref().is_some_and(|(ended, _)| *ended > planned);
+            let waits = if satisfied { None } else { record.waits() };
+            Ok(Upstream { name: name.clone(), satisfied, has_changed, waits })
         })
         .collect()
 }
@@ -58,6 +66,7 @@ pub(super) fn snapshot(
         _ => tables.history(layer, None, 1)?.pop(),
     };
     let (applied, applied_at) = record.applied.unzip();
+    let planned = record.planned;
     Ok(Snapshot {
         now: tables.now(),
         observation: record.observation,
@@ -74,7 +83,7 @@ pub(super) fn snapshot(
             upstream_apply: upstream_apply.map(|(_, run)| run),
         },
         newest_run,
-        upstreams: upstreams(tables, after)?,
+        upstreams: upstreams(tables, after, planned)?,
         running: tables.running()?,
         breaker: breaker(tables)?,
     })
@@ -174,15 +183,15 @@ pub(super) fn start_attempt(
     {
         return Ok(Outcome::Refused);
     }
-    let upstreams_applied = upstreams(tables, after)?.iter().all(|upstream| upstream.satisfied);
+    let planned = tables.record(&id.layer)?.planned;
+    let upstreams = upstreams(tables, after, planned)?;
     let now = tables.now();
     let sequence = tables.counter(SEQUENCE)? + 1;
     let (place, repository) = (request.place.to_owned(), repository.to_owned());
     let deadline = now + timeout;
     let attempt =
         Attempt::new(id.number, place, repository, *request.token, sequence, now, deadline);
-    let made =
-        update(tables, &id.layer, |record| record.start(attempt, &id.run, upstreams_applied))?;
+    let made = update(tables, &id.layer, |record| record.start(attempt, &id.run, &upstreams))?;
     if made == Outcome::Made {
         tables.count(SEQUENCE)?;
         tables.insert_lease(state_key, &lease_of(id))?;

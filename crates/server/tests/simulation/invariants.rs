@@ -29,7 +29,8 @@ impl World {
                 self.violation = Some(format!("apply {} starts: the breaker is open", run.id));
             }
             for upstream in &current.upstreams {
-                if !upstream.satisfied {
+                // A person can have a plan before that, but not apply it.
+                if !upstream.satisfied && !run.is_asked_plan() {
                     self.violation = Some(format!("{} starts before {}", run.id, upstream.name));
                 }
             }
@@ -43,6 +44,12 @@ impl World {
             let newest = current.observation.as_ref().map(|observation| observation.change);
             if newest != Some(run.change) {
                 self.violation = Some(format!("apply {} starts for an older change", run.id));
+            }
+            let changed = current.upstreams.iter().find(|upstream| upstream.has_changed);
+            if let Some(upstream) = changed {
+                let text =
+                    format!("{} applies a plan from before {} changed", run.id, upstream.name);
+                self.violation = Some(text);
             }
             let Cause::Plan { plan } = &run.cause else { continue };
             let planned = after.iter().find_map(|run| {

@@ -31,8 +31,7 @@ fn dependencies() -> Vec<Row> {
 }
 
 fn upstream_missing(world: &mut World) {
-    let (name, satisfied) = ("dns".parse().unwrap(), false);
-    world.surroundings.upstreams = vec![Upstream { name, satisfied }];
+    world.surroundings.upstreams = vec![upstream("dns")];
 }
 
 #[expect(clippy::too_many_lines, reason = "a table")]
@@ -64,8 +63,7 @@ fn drift() -> Vec<Row> {
             "drift check does not wait for upstreams",
             drifting(false).with(|w| {
                 w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
-                w.surroundings.upstreams =
-                    vec![Upstream { name: "dns".parse().unwrap(), satisfied: false }];
+                w.surroundings.upstreams = vec![upstream("dns")];
             }),
             (Triggering, "start 1", &[], false),
         ),
@@ -223,8 +221,7 @@ fn drift() -> Vec<Row> {
             drifting(false).with(|w| {
                 w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
                 w.plan();
-                w.surroundings.upstreams =
-                    vec![Upstream { name: "dns".parse().unwrap(), satisfied: false }];
+                w.surroundings.upstreams = vec![upstream("dns")];
             }),
             (Triggering, "start 1", &[], false),
         ),

@@ -1,7 +1,7 @@
 //! Gates before a start.
 
 use super::*;
-use Phase::{Blocked, PendingTrigger, Triggering};
+use Phase::{Blocked, PendingTrigger, Superseded, Triggering};
 
 /// What is left of the limit of a repository.
 fn slots(free: u32, free_drift: u32) -> RepositorySlots {
@@ -15,8 +15,7 @@ pub(super) fn rows() -> Vec<Row> {
             "upstream not applied",
             auto().with(|w| {
                 w.plan();
-                w.surroundings.upstreams =
-                    vec![Upstream { name: "dns".parse().unwrap(), satisfied: false }];
+                w.surroundings.upstreams = vec![upstream("dns")];
             }),
             (PendingTrigger, "", &[Gate::Dependency], false),
         ),
@@ -24,10 +23,89 @@ pub(super) fn rows() -> Vec<Row> {
             "upstream applied",
             auto().with(|w| {
                 w.plan();
-                w.surroundings.upstreams =
-                    vec![Upstream { name: "dns".parse().unwrap(), satisfied: true }];
+                w.surroundings.upstreams = vec![Upstream { satisfied: true, ..upstream("dns") }];
             }),
             (Triggering, "start 1", &[], false),
+        ),
+        (
+            "upstream not applied, a person wants the plan now",
+            auto().with(|w| {
+                w.plan();
+                w.run(Action::Plan, Cause::Person { request: "r".to_owned() }, "new");
+                w.surroundings.upstreams = vec![upstream("dns")];
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "upstream not applied, the plan that waited was made for a person",
+            auto().with(|w| {
+                w.plan();
+                w.planned_for_person();
+                w.surroundings.upstreams = vec![upstream("dns")];
+            }),
+            (Superseded, "close Superseded", &[], false),
+        ),
+        (
+            "upstream not applied, the plan of a person waits for an approval",
+            auto().with(|w| {
+                w.layer.as_mut().unwrap().strategy = Strategy::Approve;
+                w.planned_for_person();
+                w.surroundings.upstreams = vec![upstream("dns")];
+            }),
+            (PendingTrigger, "", &[Gate::Approval, Gate::Dependency], true),
+        ),
+        (
+            "upstream not applied, the plan of a person is approved",
+            auto().with(|w| {
+                w.planned_for_person();
+                w.applied_again().approved_by = Some("ada".to_owned());
+                w.surroundings.upstreams = vec![upstream("dns")];
+            }),
+            (PendingTrigger, "", &[Gate::Dependency], true),
+        ),
+        (
+            "upstream applied without a change, the plan of a person is approved",
+            auto().with(|w| {
+                w.planned_for_person();
+                w.applied_again().approved_by = Some("ada".to_owned());
+                w.surroundings.upstreams = vec![Upstream { satisfied: true, ..upstream("dns") }];
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "upstream has changed something, the plan of a person is approved",
+            auto().with(|w| {
+                w.planned_for_person();
+                w.applied_again().approved_by = Some("ada".to_owned());
+                let upstream = Upstream { satisfied: true, has_changed: true, ..upstream("dns") };
+                w.surroundings.upstreams = vec![upstream];
+                w.facts.upstream_apply = Some(RunId::new("up"));
+            }),
+            (Superseded, "close Superseded", &[], false),
+        ),
+        (
+            "upstream has changed something, the approved apply is closed",
+            auto().with(|w| {
+                w.planned_for_person();
+                let apply = w.applied_again();
+                apply.approved_by = Some("ada".to_owned());
+                apply.closed = Some(Closed::Superseded);
+                let upstream = Upstream { satisfied: true, has_changed: true, ..upstream("dns") };
+                w.surroundings.upstreams = vec![upstream];
+                w.facts.upstream_apply = Some(RunId::new("up"));
+            }),
+            (PendingTrigger, "create plan dependency", &[], false),
+        ),
+        (
+            "upstream has changed something, the plan of a person waits for an approval",
+            auto().with(|w| {
+                w.layer.as_mut().unwrap().strategy = Strategy::Approve;
+                w.planned_for_person();
+                let upstream = Upstream { satisfied: true, has_changed: true, ..upstream("dns") };
+                w.surroundings.upstreams = vec![upstream];
+                w.facts.upstream_apply = Some(RunId::new("up"));
+            }),
+            (PendingTrigger, "create plan dependency", &[], false),
         ),
         (
             "another attempt uses the state",
@@ -287,4 +365,43 @@ fn reason_names_the_commits_of_both_histories() {
                         before: check that the address still leads to the same repository";
         assert!(text.starts_with("waiting for approval: ") && text.ends_with(expected), "{text}");
     }
+}
+
+#[test]
+fn reason_says_why_a_layer_that_comes_first_is_not_applied() {
+    let at = Moment::from_millis(1_700_000_000_000);
+    let time = "2023-11-14T22:13:20Z";
+    for (waits, expected) in [
+        (UpstreamWait::Approval(at), format!("its plan waits for an approval since {time}")),
+        (UpstreamWait::Queued(Action::Plan, at), format!("its plan waits since {time}")),
+        (UpstreamWait::Running(Action::Apply, at), format!("its apply runs since {time}")),
+        (UpstreamWait::Failed(Action::Apply, at), format!("its apply failed at {time}")),
+        (
+            UpstreamWait::Discarded(at, "ada".to_owned()),
+            format!("its plan of {time} was discarded by ada"),
+        ),
+        (UpstreamWait::Paused("ada".to_owned()), "paused by ada".to_owned()),
+    ] {
+        let mut world = auto();
+        world.plan();
+        world.surroundings.upstreams =
+            vec![Upstream { waits: Some(waits), ..upstream("dns") }, upstream("zone")];
+        assert_eq!(
+            world.decide().reasons[0].text,
+            format!(
+                "not applied yet at this commit: dns ({expected}), zone; `layer plan network-prod` plans it before that"
+            )
+        );
+    }
+    let mut world = auto();
+    world.layer.as_mut().unwrap().strategy = Strategy::Approve;
+    world.planned_for_person();
+    world.surroundings.upstreams = vec![upstream("dns")];
+    assert_eq!(
+        world.decide().reasons[1].text,
+        "the plan was made before `dns` is applied; it is made again if that changes something"
+    );
+    // After that, it is an ordinary plan.
+    world.surroundings.upstreams = vec![Upstream { satisfied: true, ..upstream("dns") }];
+    assert_eq!(world.decide().reasons.len(), 1);
 }

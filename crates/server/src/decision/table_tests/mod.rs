@@ -21,7 +21,7 @@ use crate::model::{
     Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, DriftKind, Ending,
     FailureClass, Former, Formerly, JobFailure, LayerName, Lease, Liveness, NewRun, PlanDigest,
     RepositorySlots, RunId, SavedPlan, StalePlan, StateLock, StopReason, Strategy, Surroundings,
-    Timeouts, Upstream,
+    Timeouts, Upstream, UpstreamWait,
 };
 
 /// The time of all decisions, unless a row says otherwise.
@@ -39,6 +39,12 @@ struct World {
 
 fn revision(digest: &str) -> Revision {
     Revision { commit: Commit::new(format!("commit-of-{digest}")), digest: Digest::new(digest) }
+}
+
+/// A layer that comes first and is not applied.
+fn upstream(name: &str) -> Upstream {
+    let name = name.parse().unwrap();
+    Upstream { name, satisfied: false, has_changed: false, waits: None }
 }
 
 fn ago(duration: Duration) -> Moment {
@@ -118,6 +124,16 @@ impl World {
             discarded: None,
             stale: None,
         })
+    }
+
+    /// A plan with changes that a person got before `dns` is applied.
+    fn planned_for_person(&mut self) {
+        let saved = self.planned().clone();
+        self.facts.runs.pop();
+        let plan = self.run(Action::Plan, Cause::Person { request: "r".to_owned() }, "new");
+        ended(plan, Ending::Succeeded);
+        plan.plan = Some(saved);
+        plan.made_before = vec!["dns".parse().unwrap()];
     }
 
     /// The plan after an apply that has failed after it may have changed something.

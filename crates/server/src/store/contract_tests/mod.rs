@@ -22,7 +22,7 @@ pub(super) use self::random::transactions_equal_those_in_memory;
 use super::*;
 use crate::model::{
     Action, Attempt, Cause, ChangeCounts, Commit, Digest, FailureClass, Liveness, Revision, Run,
-    StopReason, StoredFollower,
+    StopReason, StoredFollower, UpstreamWait,
 };
 
 /// A clock of a test, which stands until it is set.
@@ -192,7 +192,8 @@ macro_rules! with_contract {
                 only_the_next_attempt_of_a_waiting_run_starts, concurrency_is_compared_at_the_start,
                 limit_of_a_repository_is_compared_at_the_start,
                 checks_for_drift_are_counted_for_their_repository,
-                runs_are_found_by_id_and_by_layer, applies_of_upstream_layers_are_ordered;
+                runs_are_found_by_id_and_by_layer, applies_of_upstream_layers_are_ordered,
+                plan_for_a_person_does_not_wait_for_upstream_layers;
             ends: applies_that_begin_leave_nothing_applied,
                 notes_change_attempts_until_they_end, stopped_attempts_end_as_stopped,
                 stopped_apply_may_have_changed_something, results_change_what_is_applied,

@@ -203,3 +203,50 @@ pub(super) async fn applies_of_upstream_layers_are_ordered(tested: Tested<impl S
     let snapshot = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap();
     assert!(!snapshot.upstreams[0].satisfied);
 }
+
+pub(super) async fn plan_for_a_person_does_not_wait_for_upstream_layers(
+    tested: Tested<impl Store>,
+) {
+    let after = [layer("up")];
+    let waiting = tested.plan("up").await;
+    let waits = async || {
+        let snapshot = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap();
+        snapshot.upstreams[0].clone()
+    };
+    assert!(matches!(waits().await.waits, Some(UpstreamWait::Queued(Action::Plan, _))));
+    let attempt = |run: &RunId| AttemptId { layer: layer("down"), run: run.clone(), number: 1 };
+    let usual = tested.plan("down").await;
+    assert_eq!(tested.try_start(&attempt(&usual), &after).await, Outcome::Refused);
+    let cause = Cause::Person { request: "r".to_owned() };
+    let asked = tested.create("down", new_run("down", Action::Plan, cause, "d1", 1)).await;
+    assert_eq!(tested.try_start(&attempt(&asked), &after).await, Outcome::Made);
+    tested.finish(&attempt(&asked), saved("p1", false)).await;
+    let (_, run) = tested.store.run(&asked).await.unwrap().unwrap();
+    assert_eq!(run.made_before, after);
+
+    let approval =
+        tested.store.approve(&layer("down"), &PlanDigest::new("p1"), "ada").await.unwrap();
+    assert_eq!(approval, Outcome::Made);
+    let runs = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap().facts.runs;
+    let apply = runs.iter().find(|run| run.action == Action::Apply).unwrap().id.clone();
+    assert_eq!(tested.try_start(&attempt(&apply), &after).await, Outcome::Refused);
+
+    // An upstream layer that has changed something makes the plan useless.
+    let id = tested.start("up", &waiting, 1).await;
+    assert!(matches!(waits().await.waits, Some(UpstreamWait::Running(Action::Plan, _))));
+    tested.finish(&id, saved("p2", false)).await;
+    assert!(matches!(waits().await.waits, Some(UpstreamWait::Approval(_))));
+    assert!(!waits().await.has_changed);
+    assert_eq!(
+        tested.store.approve(&layer("up"), &PlanDigest::new("p2"), "ada").await.unwrap(),
+        Outcome::Made
+    );
+    let runs = tested.facts("up").await.facts.runs;
+    let run = runs.iter().find(|run| run.action == Action::Apply).unwrap().id.clone();
+    let id = tested.start("up", &run, 1).await;
+    let result = AttemptResult { changed: true, ..AttemptResult::ended(Ending::Succeeded) };
+    tested.finish(&id, result).await;
+    let upstream = waits().await;
+    assert!(upstream.satisfied && upstream.has_changed && upstream.waits.is_none(), "{upstream:?}");
+    assert_eq!(tested.try_start(&attempt(&apply), &after).await, Outcome::Refused);
+}
