@@ -227,6 +227,42 @@ async fn mirror_follows_new_commits_force_pushes_and_deleted_branches() {
 }
 
 #[tokio::test]
+async fn default_branch_that_does_not_exist_is_said() {
+    let repository = with_history();
+    repository.git(&["symbolic-ref", "HEAD", "refs/heads/gone"]);
+    let empty = Repository::create(&[MAIN]);
+    empty.git(&["update-ref", "-d", "HEAD"]);
+    let server = GitServer::start();
+    for (repository, expected) in
+        [(&repository, "the default branch of the repository does not exist"), (&empty, "is empty")]
+    {
+        for url in [server.url(repository), repository.url()] {
+            let update = Mirror::of(&url, &["HEAD"]).update().await;
+            assert_eq!(update.references["HEAD"], None);
+            assert!(update.notes["HEAD"].contains(expected), "{:?}", update.notes);
+        }
+    }
+    let update = Mirror::of(&server.url(&repository), &["main"]).update().await;
+    assert!(update.notes.is_empty());
+}
+
+/// The commit of the mirror is not the tip of any branch, and has been fetched only as history.
+#[tokio::test]
+async fn commit_of_the_history_is_mirrored_with_its_files_when_a_branch_leads_to_it() {
+    let repository = with_history();
+    let server = GitServer::start();
+    for url in [server.url(&repository), repository.url()] {
+        let mirror = Mirror::of(&url, &["main"]);
+        let head = repository.head();
+        mirror.update().await;
+        repository.git(&["reset", "--quiet", "--hard", "HEAD~2"]);
+        assert_eq!(mirror.update().await.fetched, ["main"]);
+        assert_eq!(mirror.file(&repository.head(), "main.tf").as_deref(), Some(MAIN.1));
+        repository.git(&["reset", "--quiet", "--hard", &head]);
+    }
+}
+
+#[tokio::test]
 async fn mirror_prefers_a_branch_to_a_tag_and_a_commit_id_to_both() {
     let repository = with_history();
     let (head, older) = (repository.head(), repository.git(&["rev-parse", "HEAD~1"]));

@@ -5,13 +5,14 @@ use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use butler_base::cancel::StopReason;
-use butler_base::error::Advice;
+use butler_base::error::{Advice, FailureClass, chain};
 use butler_source::git::{FetchError, SourceError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{Case, with_history};
+use super::{Case, TOKEN, with_history};
 use butler_testing::HeldPort;
 use butler_testing::authority::Authority;
 use butler_testing::git_server::{Behaviour, GitServer};
@@ -107,6 +108,124 @@ async fn missing_repository_and_missing_server_are_named() {
     assert!(matches!(error, FetchError::Connect { .. }), "{error:?}");
     let error = Case::new("file:///no/such/directory", "main").fail().await;
     assert!(matches!(error, FetchError::RepositoryNotFound { .. }), "{error:?}");
+}
+
+/// A server that answers each request with this response. Returns the URL of a repository.
+async fn answering(response: &'static str) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/repository.git", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    let Ok(byte) = client.read_u8().await else { return };
+                    request.push(byte);
+                }
+                let (head, body) = response.split_once("\r\n\r\n").unwrap();
+                let length = body.len();
+                let text = format!(
+                    "HTTP/1.1 {head}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                );
+                let _ = client.write_all(text.as_bytes()).await;
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn what_a_server_says_over_http_is_in_the_error() {
+    for (response, expected) in [
+        (
+            "403 Forbidden\r\ncontent-type: text/plain\r\n\r\nSSO is required for hunter22-very-secret\nmore",
+            "refuses access to the repository: unexpected http status code: 403; it says: SSO is required for ***",
+        ),
+        (
+            "403 Forbidden\r\ncontent-type: application/json\r\nretry-after: 60\r\n\r\n{\"message\": \"too many\"}",
+            "cannot answer now: unexpected http status code: 403; it says: too many",
+        ),
+        (
+            "503 Unavailable\r\ncontent-type: text/html\r\nretry-after: 7\r\n\r\n<html>Down</html>",
+            "cannot answer now: unexpected http status code: 503; it answers with a web page",
+        ),
+        (
+            "429 Too Many\r\ncontent-type: text/plain\r\n\r\nslow down",
+            "cannot answer now: unexpected http status code: 429; it says: slow down",
+        ),
+        (
+            "200 OK\r\ncontent-type: text/html; charset=utf-8\r\n\r\n<html>Sign in</html>",
+            "smart HTTP protocol at this address: it answers with a web page",
+        ),
+        (
+            "200 OK\r\ncontent-type: text/plain\r\n\r\n0123456789012345678901234567890123456789\trefs/heads/main\n",
+            "smart HTTP protocol at this address: it only has the files of a repository",
+        ),
+        (
+            "401 No\r\nwww-authenticate: Basic\r\ncontent-type: text/plain\r\n\r\nthe token has expired",
+            "refused the login with the given token; it says: the token has expired",
+        ),
+    ] {
+        let error = Case::new(&answering(response).await, "main").token(TOKEN).run().await;
+        let error = error.unwrap_err();
+        let text = chain(&error);
+        assert!(text.contains(expected), "{text}");
+        let seconds = response.split_once("retry-after: ").map(|(_, rest)| {
+            rest.split('\r').next().unwrap().parse().map(Duration::from_secs).unwrap()
+        });
+        assert_eq!(error.retry_after(), seconds, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn logins_of_git_that_are_not_used_are_named() {
+    let repository = with_history();
+    let server = GitServer::with_login("x-access-token", TOKEN);
+    let settings = format!(
+        "[credential]\n\thelper = store\n[http \"{}\"]\n\textraHeader = X-Secret: value\n\
+         [credential \"https://git.example.com\"]\n\thelper = other\n",
+        server.origin()
+    );
+    let url = server.url(&repository);
+    let case = Case::new(&url, "main").in_home(".gitconfig", &settings);
+    let error = case.in_home(".netrc", "machine 127.0.0.1 password value\n").fail().await;
+    let text = error.to_string();
+    assert!(text.contains("`credential.helper`, ") && text.contains(".extraheader` and"), "{text}");
+    assert!(text.ends_with("`~/.netrc` are not used)") && !text.contains("value"), "{text}");
+    assert!(!text.contains("git.example.com"), "{text}");
+    // The system of this machine can have settings of its own.
+    let text = Case::new(&url, "main").fail().await.to_string();
+    assert!(!text.contains("netrc") && !text.contains("extraheader"), "{text}");
+}
+
+#[tokio::test]
+async fn pack_that_breaks_off_is_not_a_refusal() {
+    let repository = with_history();
+    let noise: Vec<String> = (0..20_000).map(|_| format!("{:016x}", fastrand::u64(..))).collect();
+    repository.commit("Large", &[("large.txt", &noise.concat())]);
+    let server = GitServer::start();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = server.origin().replace("http://", "");
+    let through = format!("http://{}", listener.local_addr().unwrap());
+    let url = server.url(&repository).replace(&server.origin(), &through);
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let upstream = tokio::net::TcpStream::connect(&target).await.unwrap();
+            let ((mut from_client, mut to_client), (from_server, mut to_server)) =
+                (client.into_split(), upstream.into_split());
+            tokio::spawn(async move {
+                let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
+            });
+            tokio::spawn(async move {
+                let _ = tokio::io::copy(&mut from_server.take(130_000), &mut to_client).await;
+            });
+        }
+    });
+    let case = Case::new(&url, "main");
+    let error = case.fail().await;
+    assert!(matches!(error, FetchError::Incomplete { .. }), "{error:?}");
+    assert!(!case.has_logged("history"));
+    assert_eq!(error.class(), Some(FailureClass::Network));
 }
 
 #[tokio::test]

@@ -258,7 +258,7 @@ fn capacity(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
         return Some(ClosedGate::until_an_event(Gate::Concurrency, text));
     }
     // A restart must not make everything again at the same time. What was never planned is new.
-    let is_known = input.facts.runs.iter().any(|run| !run.attempts.is_empty());
+    let is_known = run.change > 1 || input.facts.runs.iter().any(|run| !run.attempts.is_empty());
     let is_limited = run.action == Action::Drift || (surroundings.is_first_pass && is_known);
     (is_limited && surroundings.starts_left == 0).then(|| {
         let text = "as many attempts were started this minute as `starts-per-minute` allows";

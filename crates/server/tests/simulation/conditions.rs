@@ -175,7 +175,7 @@ impl World {
         let has_expired = plan.is_some_and(|plan| self.now() >= plan.saved + lifetime);
         let conditions = &self.conditions;
         let is_apply = matches!(run.action, Action::Apply | Action::Destroy);
-        let is_known = runs.iter().any(|run| !run.attempts.is_empty());
+        let is_known = run.change > 1 || runs.iter().any(|run| !run.attempts.is_empty());
         let is_limited =
             run.action == Action::Drift || (is_known && conditions.first_pass.contains(&layer));
         if conditions.disk_is_full {

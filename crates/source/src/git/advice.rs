@@ -114,6 +114,12 @@ impl Advice for FetchError {
             Self::RepositoryNotFound { .. } => {
                 "check the address; many servers say this too when the login may not see the repository"
             }
+            Self::NotSmart { .. } => {
+                "check the address; a server with the files of a repository needs git-http-backend"
+            }
+            Self::Incomplete { .. } => {
+                "retry; if it stays, check the network, the proxies on the way, and the room on the disk"
+            }
             Self::Redirected { .. } => "give the address that the server redirects to",
             Self::ReferenceNotFound { .. } => {
                 "check gitRef; a commit must be reachable from a branch or a tag"
@@ -159,6 +165,7 @@ impl Advice for FetchError {
         Some(match self {
             // Of what libgit2 reports without a kind, most is a connection that breaks.
             Self::Connect { .. }
+            | Self::Incomplete { .. }
             | Self::ServerFailed { .. }
             | Self::Timeout { .. }
             | Self::Git { .. } => FailureClass::Network,

@@ -148,12 +148,18 @@ pub enum FetchError {
         reason: String,
     },
     /// The server requires a login, and no credentials match it.
-    #[error("`{server}` asks for a login, but no credentials are available for it")]
+    #[error(
+        "`{server}` asks for a login, but no credentials are available for it{}",
+        not_used(unused)
+    )]
     CredentialsMissing {
         /// Host and port.
         server: String,
         /// `https`, `http` or `ssh`.
         scheme: String,
+        /// What git would use: settings and files, by their names.
+        #[serde(default)]
+        unused: Vec<String>,
     },
     /// The server refuses the login.
     #[error("`{server}` refused the login with {offered}")]
@@ -175,6 +181,22 @@ pub enum FetchError {
         /// The repository, without credentials.
         url: String,
         /// The error of the server.
+        reason: String,
+    },
+    /// The server does not speak the protocol of git at this address.
+    #[error("`{server}` has no repository for git's smart HTTP protocol at this address: {reason}")]
+    NotSmart {
+        /// Host and port.
+        server: String,
+        /// What it has instead.
+        reason: String,
+    },
+    /// The connection ended, or the objects could not be stored, after the server had begun to send them.
+    #[error("the repository was not received completely from `{server}`: {reason}")]
+    Incomplete {
+        /// Host and port.
+        server: String,
+        /// The error of libgit2.
         reason: String,
     },
     /// The server redirects to another host.
@@ -293,6 +315,14 @@ pub enum FetchError {
         /// The error of libgit2.
         reason: String,
     },
+}
+
+fn not_used(unused: &[String]) -> String {
+    match unused {
+        [] => String::new(),
+        [one] => format!(" ({one} is not used)"),
+        [first @ .., last] => format!(" ({} and {last} are not used)", first.join(", ")),
+    }
 }
 
 fn list(before: &str, items: &[String], after: &str) -> String {

@@ -23,6 +23,9 @@ pub fn address_problem(address: &str) -> Option<String> {
     Some(butler_base::error::chain(&error))
 }
 
+/// Why an address cannot be used that has no known form.
+const NEITHER: &str = "it is neither a URL nor of the form user@host:path";
+
 /// The scheme of a repository's address.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -102,15 +105,35 @@ impl RepositoryUrl {
             "http" => Scheme::Http,
             "ssh" => Scheme::Ssh,
             "file" => Scheme::File,
+            "git" => {
+                return Err(refuse(
+                    "the protocol `git` is not supported: write https:// or ssh://",
+                ));
+            }
+            "git+ssh" | "ssh+git" => return Err(refuse("write ssh:// at its beginning")),
+            "git+https" | "git+http" => return Err(refuse("write https:// at its beginning")),
+            scheme if scheme.starts_with("git::") => {
+                return Err(refuse("`git::` is for the sources of modules: leave it out"));
+            }
             _ => return Err(refuse("only https, http, ssh and file URLs are supported")),
         };
         if !query.is_empty() {
-            return Err(refuse("it has a query or a fragment"));
+            return Err(refuse(
+                "it has a query or a fragment: the branch, tag or directory has a setting of its own",
+            ));
         }
-        if bare.chars().any(|character| character.is_control() || character == ' ') {
-            return Err(refuse("it contains a space or a control character"));
+        if bare.chars().any(char::is_control) {
+            return Err(refuse("it contains a control character"));
         }
-        let parsed = url::Url::parse(&bare).map_err(|error| refuse(&error.to_string()))?;
+        if bare.contains(' ') {
+            return Err(refuse("it contains a space: write %20"));
+        }
+        let parsed = url::Url::parse(&bare).map_err(|error| match error {
+            url::ParseError::InvalidPort if known == Scheme::Ssh => refuse(
+                "what follows the colon is not a port: write ssh://user@host/path or user@host:path",
+            ),
+            error => refuse(&error.to_string()),
+        })?;
         let written = host.rsplit_once(':').map_or(host, |(name, port)| {
             if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
         });
@@ -161,17 +184,33 @@ impl RepositoryUrl {
             let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
             FetchError::unusable_url(shown, reason)
         };
-        let (login, path) = text
-            .split_once(':')
-            .filter(|(login, path)| {
-                !login.contains('/') && !path.is_empty() && !path.starts_with('-')
-            })
-            .ok_or_else(|| refuse("it is neither a URL nor of the form user@host:path"))?;
-        let (user, host) = login
-            .rsplit_once('@')
-            .ok_or_else(|| refuse("it is neither a URL nor of the form user@host:path"))?;
+        if text.starts_with(['/', '.', '~', '\\']) || text.get(1..3) == Some(":\\") {
+            return Err(refuse("it is a path: write file:// and the absolute path"));
+        }
+        let Some((login, path)) = text.split_once(':').filter(|(login, _)| !login.contains('/'))
+        else {
+            return Err(refuse(match text.split_once('/') {
+                Some((login, _)) if login.contains('@') => {
+                    "it has no colon after the host: write user@host:path"
+                }
+                Some((host, _)) if host.contains('.') => {
+                    "it has no scheme: write https:// at its beginning"
+                }
+                _ => NEITHER,
+            }));
+        };
+        if path.is_empty() || path.starts_with('-') {
+            return Err(refuse(NEITHER));
+        }
+        let Some((user, host)) = login.rsplit_once('@') else {
+            return Err(refuse(if is_plain(login) && !path.starts_with(':') {
+                "it has no user: write user@host:path, for example with the user git"
+            } else {
+                NEITHER
+            }));
+        };
         if !is_plain(host) || !is_plain(user) || path.chars().any(char::is_control) {
-            return Err(refuse("it is neither a URL nor of the form user@host:path"));
+            return Err(refuse(NEITHER));
         }
         let address = Self {
             text: text.to_owned(),
@@ -269,6 +308,32 @@ mod tests {
         let (url, _) = RepositoryUrl::parse("git@github.com:team/repo.git").unwrap();
         assert_eq!((url.scheme, url.host.as_str(), url.port), (Scheme::Ssh, "github.com", 22));
         assert_eq!(url.user.as_deref(), Some("git"));
+    }
+
+    #[test]
+    fn usual_mistakes_in_an_address_have_sentences_that_say_what_to_write() {
+        for (text, expected) in [
+            ("/srv/repo", "file://"),
+            ("../repo", "file://"),
+            ("~/repo", "file://"),
+            (r"C:\srv\repo", "file://"),
+            ("github.com/team/repo", "write https://"),
+            ("github.com:team/repo", "it has no user"),
+            ("git@github.com/team/repo", "it has no colon"),
+            ("git://github.com/team/repo", "the protocol `git`"),
+            ("git+ssh://git@github.com/team/repo", "write ssh://"),
+            ("git+https://github.com/team/repo", "write https://"),
+            ("git::https://github.com/team/repo", "leave it out"),
+            ("ssh://git@github.com:team/repo", "write ssh://user@host/path"),
+            ("https://github.com/team/repo?ref=main", "a setting of its own"),
+            ("https://github.com/team/repo#main", "a setting of its own"),
+            ("https://github.com/team/a repo", "write %20"),
+            ("svn://host/repo", "only https, http, ssh and file URLs"),
+            ("nonsense", "it is neither a URL nor"),
+        ] {
+            let error = RepositoryUrl::parse(text).map(|(url, _)| url).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]

@@ -183,7 +183,6 @@ pub(super) fn rows() -> Vec<Row> {
         (
             "starts of the first pass used up",
             auto().with(|w| {
-                ended(w.run(Action::Plan, Cause::Commit { change: 1 }, "old"), Ending::Succeeded);
                 w.plan();
                 w.surroundings.starts_left = 0;
                 w.surroundings.is_first_pass = true;
@@ -192,9 +191,23 @@ pub(super) fn rows() -> Vec<Row> {
             (PendingTrigger, "", &[Gate::Rate], true),
         ),
         (
+            "starts of the first pass used up, first plan of the layer once more",
+            auto().with(|w| {
+                w.observation.as_mut().unwrap().change = 1;
+                let plan = w.plan();
+                plan.change = 1;
+                ended(plan, Ending::Succeeded);
+                w.run(Action::Plan, Cause::Person { request: "1".into() }, "new").change = 1;
+                w.surroundings.starts_left = 0;
+                w.surroundings.is_first_pass = true;
+            }),
+            (PendingTrigger, "", &[Gate::Rate], true),
+        ),
+        (
             "starts of the first pass used up, first plan of the layer",
             auto().with(|w| {
-                w.plan();
+                w.observation.as_mut().unwrap().change = 1;
+                w.plan().change = 1;
                 w.surroundings.starts_left = 0;
                 w.surroundings.is_first_pass = true;
             }),

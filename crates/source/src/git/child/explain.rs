@@ -114,9 +114,23 @@ pub(super) fn explain(context: &ErrorContext<'_>, error: &git2::Error) -> FetchE
         return match attempts.offered.as_slice() {
             // It does not ask for a login.
             [] if has_login => FetchError::Refused { server, reason },
-            [] => FetchError::CredentialsMissing { server, scheme: url.scheme.name().to_owned() },
+            [] => FetchError::CredentialsMissing {
+                server,
+                scheme: url.scheme.name().to_owned(),
+                unused: Vec::new(),
+            },
             offered => FetchError::CredentialsRefused { server, offered: offered.join(", ") },
         };
+    }
+    if let Some((_, kind)) = text.split_once("invalid content-type: ") {
+        let reason = if kind.contains("html") {
+            "it answers with a web page".to_owned()
+        } else if kind.contains("text/plain") || kind.contains("application/octet-stream") {
+            "it only has the files of a repository (git's dumb protocol)".to_owned()
+        } else {
+            format!("its answer has the type {kind}")
+        };
+        return FetchError::NotSmart { server, reason };
     }
     if has(&["status code: 429", "status code: 5"]) {
         return FetchError::ServerFailed { server, reason, retry_after: None };

@@ -10,11 +10,17 @@ use super::super::mirror::MirrorUpdate;
 use super::super::submodules::MirrorSubmodules;
 use super::super::task::{Access, MirrorJob};
 use super::super::url::RepositoryUrl;
-use super::depth::Depth;
 use super::mirror_fetch::{DEFAULT_BRANCH, Wanted, find, obtain};
 use super::progress::Progress;
 use super::transfer::Transfer;
 use super::{mirror_store, mirror_submodules};
+
+/// Why a repository without any reference has no default branch.
+const EMPTY: &str = "the repository is empty: push a branch";
+
+/// Why another repository has none.
+const NO_DEFAULT_BRANCH: &str = "the default branch of the repository does not exist: its HEAD names a branch that is \
+    gone or was never pushed; change it at the host, or set `ref`";
 
 /// Executes `job`.
 ///
@@ -43,6 +49,11 @@ pub(super) fn update(
             update.notes.insert(reference.clone(), note);
         }
         update.references.insert(reference.clone(), commit);
+        if wanted.is_none() && reference == DEFAULT_BRANCH {
+            let has_none = server.heads.iter().all(|(name, _)| !name.starts_with("refs/"));
+            let why = if has_none { EMPTY } else { NO_DEFAULT_BRANCH };
+            update.notes.insert(reference.clone(), why.to_owned());
+        }
         if let Some(wanted) = wanted
             && (is_deepened || !mirror_store::has(&repository, wanted.commit))
         {

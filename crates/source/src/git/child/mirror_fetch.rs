@@ -13,7 +13,7 @@ use super::transfer::{ALL_REFERENCES, Server, Transfer};
 pub(super) const INCOMING: &str = "refs/incoming";
 
 /// The default branch of a repository.
-const DEFAULT_BRANCH: &str = "HEAD";
+pub(super) const DEFAULT_BRANCH: &str = "HEAD";
 
 /// A commit of the server.
 pub(super) struct Wanted {

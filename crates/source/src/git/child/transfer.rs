@@ -5,6 +5,8 @@
 //! fetched object is looked up afterwards.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use git2::{
     AutotagOption, Direction, FetchOptions, Object, Oid, ProxyOptions, Remote, RemoteConnection,
@@ -29,6 +31,9 @@ const UNNAMED_REFERENCE: &str = "refs/butler/fetched";
 
 /// The setting of git for redirects.
 pub(super) const FOLLOW_REDIRECTS: &str = "http.followRedirects";
+
+/// The settings of git for programs and headers with credentials.
+const SETTINGS_OF_LOGINS: &str = "^(credential\\..*helper|http\\..*extraheader)$";
 
 /// libgit2's depth for the history that an earlier fetch left out.
 const UNSHALLOW: i32 = i32::MAX;
@@ -249,9 +254,15 @@ impl<'task> Transfer<'task> {
         specs: &[&str],
         depth: Depth,
     ) -> Result<(), FetchError> {
+        let has_begun = Cell::new(false);
+        let mut callbacks = self.authenticator.callbacks(server.url);
+        callbacks.transfer_progress(|progress| {
+            has_begun.set(progress.total_objects() > 0);
+            true
+        });
         let mut options = FetchOptions::new();
         options
-            .remote_callbacks(self.authenticator.callbacks(server.url))
+            .remote_callbacks(callbacks)
             .proxy_options(proxy())
             .follow_redirects(RemoteRedirect::None)
             .download_tags(AutotagOption::None)
@@ -269,8 +280,16 @@ impl<'task> Transfer<'task> {
                 .remote_anonymous(server.url.as_str())
                 .and_then(|mut remote| remote.fetch(specs, Some(&mut options), None)),
         };
-        fetched
-            .map_err(|error| self.explain(server.url, &server.known, FetchStep::Transfer, &error))
+        drop(options);
+        fetched.map_err(|error| {
+            match self.explain(server.url, &server.known, FetchStep::Transfer, &error) {
+                // A server that sends objects does not refuse to.
+                FetchError::Git { reason, .. } if has_begun.get() => {
+                    FetchError::Incomplete { server: server.url.server(), reason }
+                }
+                error => error,
+            }
+        })
     }
 
     fn explain(
@@ -282,7 +301,13 @@ impl<'task> Transfer<'task> {
     ) -> FetchError {
         let attempts = &self.authenticator.attempts();
         let has_login = login_for(&self.access.logins, url).is_some();
-        explain(&ErrorContext { url, known, attempts, has_login, step }, error)
+        match explain(&ErrorContext { url, known, attempts, has_login, step }, error) {
+            FetchError::CredentialsMissing { server, scheme, .. } if url.scheme.is_http() => {
+                let unused = unused_logins(self.access.home.as_deref(), &url.host);
+                FetchError::CredentialsMissing { server, scheme, unused }
+            }
+            error => error,
+        }
     }
 }
 
@@ -291,6 +316,24 @@ fn commit_of(object: &Object<'_>, reference: &str) -> Result<Oid, FetchError> {
         reference: reference.to_owned(),
         reason: error.message().to_owned(),
     })
+}
+
+/// The ways to log in to `host` over HTTP that git would use, and that are not used: credentials must be those of this
+/// repository.
+fn unused_logins(home: Option<&Path>, host: &str) -> Vec<String> {
+    let mut unused = BTreeSet::new();
+    if let Ok(config) = git2::Config::open_default()
+        && let Ok(mut entries) = config.entries(Some(SETTINGS_OF_LOGINS))
+    {
+        while let Some(Ok(entry)) = entries.next() {
+            // The name can have the URL that it is for.
+            let name =
+                entry.name().ok().filter(|name| !name.contains("://") || name.contains(host));
+            unused.extend(name.map(|name| format!("`{}`", name.escape_debug())));
+        }
+    }
+    let netrc = home.is_some_and(|home| home.join(".netrc").is_file());
+    unused.into_iter().chain(netrc.then(|| "`~/.netrc`".to_owned())).collect()
 }
 
 /// The local name of a reference of the server, as git uses it.
