@@ -19,7 +19,7 @@ use butler_base::trust::open_regular;
 pub const WORKSPACE_VARIABLE: &str = "TF_WORKSPACE";
 
 /// The workspace that always exists.
-pub(super) const DEFAULT_WORKSPACE: &str = "default";
+pub const DEFAULT_WORKSPACE: &str = "default";
 
 /// The most bytes of standard error that are held back.
 const MAX_HELD: usize = 1024 * 1024;

@@ -1,21 +1,24 @@
-//! The version of a state, from a plan or from the backend.
+//! Reads a state: the one that a plan contains, or the one that the backend has.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::arguments;
 use super::error::EngineError;
 use super::invocation::Engine;
 use super::json_output::open_json;
-use butler_base::process::{Output, Sink};
+use butler_base::process::{Command, Discard, Output, Sink};
 use butler_protocol::backend::StateVersion;
 
 /// The state in a plan file, which is a ZIP archive. Its header is that of the state from which the plan was made.
 const STATE: &str = "tfstate";
 
-/// The most bytes of a state that are read.
+/// The most bytes of a state whose version is read.
 const MOST: u64 = 1 << 30;
+
+/// The most bytes of a state that are read into memory.
+const MOST_CONTENT: u64 = 256 << 20;
 
 impl<S: Sink> Engine<'_, S> {
     /// The version of the state that the backend has now; `None` if there is none. Ignores the stop: drop the future
@@ -30,6 +33,66 @@ impl<S: Sink> Engine<'_, S> {
         self.run_ignoring_stop("state pull", &command).await?;
         Ok(open_json(&path).ok().and_then(of_state))
     }
+
+    /// The state that the backend has now, in its stored form; empty if there is none. Its errors are not logged: a
+    /// command that follows has the same ones.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the run is stopped.
+    pub async fn pull_state(&self) -> Result<Vec<u8>, EngineError> {
+        let path = self.private.join("known-state.json");
+        let mut command = self.command(arguments::pull_state(), Output::File(path.clone()));
+        self.reduce_garbage_collection(&mut command);
+        self.run_unheard("state pull", &command, path).await
+    }
+
+    /// The state that the backend has now, as JSON with all marks, for which providers start. Its errors are not logged.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the run is stopped.
+    pub async fn show_known_state(&self) -> Result<Vec<u8>, EngineError> {
+        let path = self.private.join("shown-state.json");
+        let command = self.command(arguments::show(None), Output::File(path.clone()));
+        self.run_unheard("show", &command, path).await
+    }
+
+    /// Runs a command that prints into the file `path`, and whose lines nobody reads. Returns its JSON.
+    async fn run_unheard(
+        &self,
+        name: &'static str,
+        command: &Command,
+        path: PathBuf,
+    ) -> Result<Vec<u8>, EngineError> {
+        let (exit, end) = Box::pin(self.run(name, command, &Discard)).await?;
+        self.check_exit(name, &exit, end)?;
+        let read = butler_base::blocking::blocking(move |_| {
+            let read = open_json(&path).and_then(read_most);
+            read.map_err(|source| EngineError::Read { path, source })
+        });
+        read.await
+    }
+}
+
+/// The state in a plan file, in its stored form; `None` if it cannot be read, for example because the tool has encrypted
+/// the plan.
+#[must_use]
+pub fn planned_state(plan: &Path) -> Option<Vec<u8>> {
+    let mut archive = zip::ZipArchive::new(File::open(plan).ok()?).ok()?;
+    read_most(archive.by_name(STATE).ok()?).ok()
+}
+
+/// The content of `state`, if it is not too large.
+///
+/// # Errors
+/// If it cannot be read or is too large.
+pub fn read_most(state: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    state.take(MOST_CONTENT + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > MOST_CONTENT {
+        let text = format!("the state is larger than {} MiB", MOST_CONTENT >> 20);
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, text));
+    }
+    Ok(content)
 }
 
 /// The version of the state from which a plan was made; `None` if it cannot be read, for example because the tool has

@@ -35,6 +35,7 @@ mod run_tool;
 mod signals;
 mod source;
 mod state_places;
+mod state_secrets;
 mod stop;
 mod telemetry;
 mod terminal;

@@ -1,4 +1,5 @@
-//! Reads a saved plan of Terraform (`show -json`): redacts it, counts its changes, and lists them.
+//! Reads a saved plan of Terraform (`show -json`): redacts it, counts its changes, and lists them. Finds the secrets in a
+//! state.
 //!
 //! The JSON travels in one direction: `splitter` cuts it into pieces, `walk` follows them and hands
 //! each to a visitor (`clean`, `changes`, `plan`, `survey`). The plan is never held as a whole.
@@ -16,6 +17,7 @@ mod path;
 mod plan;
 mod reading;
 mod splitter;
+mod state;
 mod survey;
 mod walk;
 
@@ -23,5 +25,6 @@ pub use changes::{action, is_listed};
 pub use clean::Content;
 pub use plan::{PlanSummary, counted};
 pub use reading::{CopiedPlan, read};
+pub use state::{RemoteState, StateSurvey, survey_shown_state, survey_state};
 pub use survey::Survey;
 pub use walk::Member;

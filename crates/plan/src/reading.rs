@@ -56,7 +56,9 @@ pub fn read<R: Read, W: Write>(
     let FirstPass { summarized, marked, copying } = attempt;
     let summary = summarized.into_summary()?;
     let is_right = marked.is_empty() && variables.len() == known;
-    let (secrets, incomplete) = marked.into_secrets(&mut open, &mut variables)?;
+    let (secrets, incomplete) = marked.into_secrets(|unmarked| {
+        Walk::new(open()?, unmarked, &mut variables).document().map(drop)
+    })?;
     redactor.register(&secrets);
     // The discarded copy is closed before it is created again, because it may buffer data.
     let copied = match copying.map(|copying| is_right.then_some(copying)) {

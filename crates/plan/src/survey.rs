@@ -1,13 +1,13 @@
-//! Finds the values of a plan that must be redacted in the module's own output too.
+//! Finds the values of a plan or state that must be redacted in the module's own output too.
 //!
 //! A mark only says that a value must not be shown at its position, and not that it is a secret:
 //! providers mark whole blocks, and modules mark whole objects that contain regions and names of
-//! types. So a value counts if it is marked by itself, is not a word, and does not appear elsewhere
-//! without a mark.
+//! types. So a value of a resource counts if it is marked by itself, is not a word, and does not appear
+//! elsewhere without a mark. Outputs are marked by the module, so all parts of a marked one count.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::io::{Read, Result};
+use std::io::Result;
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 
 use super::marks::{PieceVisitor, hides_nothing, visit_terraform_value};
 use super::plan::PlanSummary;
-use super::walk::{PlanVisitor, Walk};
-use butler_base::secret::{Redactor, scalars, secret_lines};
+use super::walk::PlanVisitor;
+use butler_base::secret::{Redactor, is_ordinary_word, scalars, secret_lines};
 
 /// The shortest line of a value that is redacted elsewhere, in characters.
 const MIN_LENGTH: usize = 12;
@@ -27,8 +27,20 @@ const MAX_MARKED_SIZE: usize = 1024 * 1024;
 /// Members of a plan that contain changes of resources.
 const CHANGES: [&str; 3] = ["resource_changes", "resource_drift", "deferred_changes"];
 
-/// Other members of a plan that contain values of resources, outputs and variables.
-const VALUES: [&str; 4] = ["variables", "planned_values", "prior_state", "output_changes"];
+/// Members of a plan that contain values of resources and outputs, or settings of actions.
+const STATES: [&str; 4] =
+    ["planned_values", "prior_state", "action_invocations", "deferred_action_invocations"];
+
+/// Other members of a plan that contain values.
+const VALUES: [&str; 2] = ["variables", "output_changes"];
+
+/// The resource whose only purpose is to make a secret: its marked values are secrets of any length, words included, and
+/// also if a copy has no mark.
+const SECRET_MAKER: &str = "random_password";
+
+/// The data source that reads the outputs of another state. It never has the marks of that state, so a value without a
+/// mark in it may be a secret.
+pub(super) const REMOTE_STATE: &str = "terraform_remote_state";
 
 /// The summary of a plan, and its secrets.
 #[derive(Debug, Default)]
@@ -49,6 +61,8 @@ struct Candidate {
     /// The resources that contain it: providers repeat a value in the same resource without a mark.
     resources: BTreeSet<String>,
     is_open: bool,
+    /// Whether it is a secret even if it appears without a mark.
+    is_certain: bool,
 }
 
 /// Sorts the candidates and removes duplicates.
@@ -58,6 +72,7 @@ fn sort(found: &mut Vec<Candidate>) {
         let same = next.text.expose_secret() == kept.text.expose_secret();
         if same {
             kept.resources.append(&mut next.resources);
+            kept.is_certain |= next.is_certain;
         }
         same
     });
@@ -71,12 +86,16 @@ pub(super) struct MarkedValues<'a> {
     incomplete: bool,
     section: Section,
     resource: Option<String>,
+    /// Whether the resource only makes secrets.
+    makes_secrets: bool,
 }
 
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 enum Section {
     Changes,
+    State,
     Variables,
+    Outputs,
     #[default]
     Other,
 }
@@ -90,6 +109,7 @@ impl<'a> MarkedValues<'a> {
             incomplete: false,
             section: Section::default(),
             resource: None,
+            makes_secrets: false,
         }
     }
 
@@ -98,37 +118,39 @@ impl<'a> MarkedValues<'a> {
         self.found.is_empty()
     }
 
-    /// The candidates that do not appear without a mark, and whether there were too many. Reads the
-    /// plan again if there are candidates.
+    /// The candidates that do not appear without a mark, and whether there were too many. If there are candidates,
+    /// `read_again` passes the pieces of the same document.
     ///
     /// # Errors
-    /// If the plan cannot be read.
-    pub(super) fn into_secrets<R: Read>(
+    /// If the document cannot be read.
+    pub(super) fn into_secrets(
         self,
-        mut open: impl FnMut() -> Result<R>,
-        variables: &mut BTreeSet<String>,
+        read_again: impl FnOnce(&mut UnmarkedTexts<'_>) -> Result<()>,
     ) -> Result<(Vec<SecretString>, bool)> {
         let Self { mut found, incomplete, .. } = self;
         sort(&mut found);
         if !found.is_empty() {
-            let mut unmarked = UnmarkedTexts { found: &mut found, counts: false, resource: None };
-            Walk::new(open()?, &mut unmarked, variables).document()?;
+            read_again(&mut UnmarkedTexts { found: &mut found, counts: false, resource: None })?;
         }
-        found.retain(|candidate| !candidate.is_open);
+        found.retain(|candidate| candidate.is_certain || !candidate.is_open);
         Ok((found.into_iter().map(|candidate| candidate.text).collect(), incomplete))
     }
 }
 
 impl PieceVisitor for MarkedValues<'_> {
     fn hidden(&mut self, json: &str) -> Result<()> {
+        let is_single = !json.starts_with(['{', '[']);
         let counts = match self.section {
-            Section::Changes => !json.starts_with(['{', '[']),
-            Section::Variables => true,
+            Section::Changes => is_single,
+            // An output has no address.
+            Section::State => is_single || self.resource.is_none(),
+            Section::Variables | Section::Outputs => true,
             Section::Other => false,
         };
         for text in scalars(json).filter(|_| counts) {
             for line in secret_lines(text.expose_secret()) {
-                if !is_unlikely_by_chance(line) || self.redactor.hides(line) {
+                let is_secret = self.makes_secrets || is_unlikely_by_chance(line);
+                if !is_secret || self.redactor.hides(line) {
                     continue;
                 }
                 if self.size + line.len() > MAX_MARKED_SIZE {
@@ -140,6 +162,7 @@ impl PieceVisitor for MarkedValues<'_> {
                     text: SecretString::from(line),
                     resources: self.resource.iter().cloned().collect(),
                     is_open: false,
+                    is_certain: self.makes_secrets,
                 });
             }
         }
@@ -150,7 +173,9 @@ impl PieceVisitor for MarkedValues<'_> {
         if self.section == Section::Other || hides_nothing(json) {
             return Ok(());
         }
-        self.resource = Labels::of(json).address.map(Cow::into_owned);
+        let labels = Labels::of(json);
+        self.makes_secrets = labels.kind.as_deref() == Some(SECRET_MAKER);
+        self.resource = labels.address.map(Cow::into_owned);
         visit_terraform_value((name, json), 0, self)
     }
 }
@@ -158,25 +183,30 @@ impl PieceVisitor for MarkedValues<'_> {
 impl PlanVisitor for MarkedValues<'_> {
     fn begin(&mut self, member: &str) {
         self.resource = None;
+        self.makes_secrets = false;
         self.section = match member {
             "variables" => Section::Variables,
+            "output_changes" => Section::Outputs,
             member if CHANGES.contains(&member) => Section::Changes,
+            member if STATES.contains(&member) => Section::State,
             _ => Section::Other,
         };
     }
 }
 
-/// Whether `line` is unlikely to appear by chance: it is long, and not only letters or only digits.
+/// Whether `line` is unlikely to appear by chance: it is long, and neither a word nor a number.
 fn is_unlikely_by_chance(line: &str) -> bool {
     let has = |class: fn(char) -> bool| usize::from(line.chars().any(class));
     let classes = has(char::is_alphabetic)
         + has(char::is_numeric)
         + has(|c| !c.is_alphabetic() && !c.is_numeric());
-    line.chars().count() >= MIN_LENGTH && classes >= 2
+    let is_random =
+        || line.bytes().all(|byte| byte.is_ascii_alphabetic()) && !is_ordinary_word(line);
+    line.chars().count() >= MIN_LENGTH && (classes >= 2 || is_random())
 }
 
 /// Finds the candidates that appear without a mark.
-struct UnmarkedTexts<'a> {
+pub(super) struct UnmarkedTexts<'a> {
     /// Sorted.
     found: &'a mut Vec<Candidate>,
     /// Whether the current member contains values.
@@ -232,6 +262,9 @@ impl PieceVisitor for UnmarkedTexts<'_> {
                 self.note(part, None);
             }
         }
+        if labels.kind.as_deref() == Some(REMOTE_STATE) {
+            return Ok(());
+        }
         self.resource = labels.address.map(Cow::into_owned);
         visit_terraform_value((name, json), 0, self)
     }
@@ -240,7 +273,8 @@ impl PieceVisitor for UnmarkedTexts<'_> {
 impl PlanVisitor for UnmarkedTexts<'_> {
     fn begin(&mut self, member: &str) {
         self.resource = None;
-        self.counts = CHANGES.contains(&member) || VALUES.contains(&member);
+        self.counts =
+            CHANGES.contains(&member) || STATES.contains(&member) || VALUES.contains(&member);
     }
 }
 

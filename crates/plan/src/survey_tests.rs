@@ -22,7 +22,7 @@ fn change(address: &str, after: &Value, marks: &Value) -> Value {
 }
 
 #[test]
-fn individually_marked_values_are_secrets_and_marked_objects_and_outputs_are_not() {
+fn individually_marked_values_and_outputs_are_secrets_and_marked_objects_are_not() {
     let engine =
         json!({"engine": "postgresql-16", "region": "eu-central-1", "password": "hunter22-one"});
     let plan = json!({
@@ -37,7 +37,42 @@ fn individually_marked_values_are_secrets_and_marked_objects_and_outputs_are_not
             "values": {"v": "hunter22-six"}, "sensitive_values": {"v": true}}]}}},
         "variables": {"given": {"value": {"password": "hunter22-seven"}}, "other": {"value": "hunter22-eight"}},
     });
-    assert_eq!(secrets(&plan, &["given"]), ["hunter22-one", "hunter22-seven", "hunter22-three"]);
+    let expected = [
+        "hunter22-five",
+        "hunter22-four",
+        "hunter22-one",
+        "hunter22-seven",
+        "hunter22-six",
+        "hunter22-three",
+    ];
+    assert_eq!(secrets(&plan, &["given"]), expected);
+}
+
+#[test]
+fn plan_without_changes_has_the_secrets_of_its_states() {
+    let state = |value: &str, kind: &str| {
+        json!({"root_module": {"child_modules": [{"resources": [{"address": "module.m.x.y", "type": kind, "name": "y",
+            "values": {"v": value, "block": {"id": "hunter22-block"}}, "sensitive_values": {"v": true, "block": true}}]}]}})
+    };
+    let plan = json!({"planned_values": state("hunter22-planned", "x"), "prior_state": {"values": state("production", "random_password")}});
+    assert_eq!(secrets(&plan, &[]), ["hunter22-planned", "production"]);
+    let open = json!({"planned_values": state("hunter22-planned", "x"), "resource_changes": [
+        change("terraform_data.a", &json!({"v": "hunter22-planned"}), &json!({}))]});
+    assert_eq!(secrets(&open, &[]), [""; 0]);
+}
+
+#[test]
+fn value_that_another_state_gave_without_a_mark_can_be_a_secret() {
+    let read = |kind: &str| {
+        json!({"address": "data.x.y", "mode": "data", "type": kind, "name": "y", "values": {"outputs": {"p": "hunter22-read"}},
+            "sensitive_values": {}})
+    };
+    let plan = |kind: &str| {
+        json!({"prior_state": {"values": {"root_module": {"resources": [read(kind)]}}},
+            "output_changes": {"o": {"actions": ["create"], "before": null, "after": "hunter22-read", "after_sensitive": true}}})
+    };
+    assert_eq!(secrets(&plan("terraform_remote_state"), &[]), ["hunter22-read"]);
+    assert_eq!(secrets(&plan("other"), &[]), [""; 0]);
 }
 
 #[test]
@@ -71,6 +106,7 @@ fn short_values_and_words_are_not_secrets_and_the_number_is_limited() {
         (json!("kind: Configuration\ntoken: hunter22-token"), &["token: hunter22-token"]),
         (json!("kind: Configuration"), &["kind: Configuration"]),
         (json!("PostgreSQLengine"), &[]),
+        (json!("aBxQzKyWvTpLmN"), &["aBxQzKyWvTpLmN"]),
         (json!("hunter22-24"), &[]),
         (json!("123456789012345"), &[]),
         (json!(123_456_789_012_345_u64), &[]),

@@ -15,9 +15,11 @@ mod findings;
 mod json;
 mod native;
 mod read;
+mod remote_states;
 
 pub use declaration::{BackendBlock, BlockSetting, Module, TypeKind, VariableDeclaration};
 pub use encryption::{EncryptionFile, encryption_files};
 pub use error::ModuleError;
 pub use files::{FileText, override_files, read as read_text};
 pub use read::{has_configuration, unread_tests};
+pub use remote_states::LocalStateBlock;

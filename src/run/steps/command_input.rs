@@ -15,6 +15,7 @@ use crate::workspace::VariableFiles;
 use butler_base::secret::PrivateDirectory;
 use butler_protocol::spec::{Assignment, LocalOptions};
 use butler_result::timeline::Timeline;
+use butler_source::module::LocalStateBlock;
 
 /// The input of an operation's commands.
 pub(in crate::run) struct CommandInput<'run> {
@@ -27,6 +28,8 @@ pub(in crate::run) struct CommandInput<'run> {
     pub(in crate::run) in_place: bool,
     /// The files that the user of the tools gets before `init`, if the tools have one.
     pub(in crate::run) handover: Option<Handover>,
+    /// Local states of other modules that the module reads.
+    pub(in crate::run) local_states: Vec<LocalStateBlock>,
     /// How the plan is reported.
     pub(in crate::run) plan: PlanOptions,
     /// The program that checks a plan before an apply.

@@ -22,6 +22,7 @@ pub(super) mod saved_plan;
 pub(super) mod sources;
 pub(super) mod state_location;
 mod state_lock;
+mod state_secrets;
 mod state_version;
 pub(super) mod terraform_settings;
 pub(super) mod tool_options;

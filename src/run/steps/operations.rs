@@ -7,6 +7,7 @@ use super::planning::{make_plan, run_after_plan};
 use super::saved_plan::{self, PendingPlanFile};
 use super::state_location;
 use super::state_lock;
+use super::state_secrets::register_state_secrets;
 use super::state_version;
 use super::workspace_choice::select_workspace;
 use crate::engine::{Engine, PlanMode};
@@ -59,6 +60,10 @@ pub(in crate::run) async fn run_operation(
 
     if let Some(id) = &input.options.force_unlock {
         state_lock::remove(engine, id).await?;
+    }
+
+    if operation.plans() {
+        register_state_secrets(engine, input).await;
     }
 
     let result = match operation {

@@ -164,6 +164,7 @@ pub(in crate::run) async fn run_phases(
         registry: context.registry,
         restored: None,
         handover: handover.flatten(),
+        local_states: module.local_states,
     };
     run_operation(&mut engine, spec.operation, input, findings).await
 }

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
-use crate::engine::Engine;
+use crate::engine::{DEFAULT_WORKSPACE, Engine};
 use crate::report::RunLog;
 use crate::run::context::Context;
 use crate::run::directory::recovery;
@@ -124,16 +124,31 @@ pub(in crate::run) fn initialised_backend(engine: &Engine<'_, RunLog>) -> Option
     kinds.all(|other| other.as_ref() == Some(&kind)).then_some(kind)
 }
 
-/// The state that an `init` without a backend reads: that of the local backend that was initialised, or of the one that
-/// counts without any. None if another backend was initialised.
+/// The file of the state, if `init` has recorded that it is on this machine. None through Terragrunt, which works in
+/// copies of the module.
 pub(in crate::run) fn local_state(engine: &Engine<'_, RunLog>) -> Option<PathBuf> {
-    let record = InitRecord::read(&engine.data_directory(engine.directory));
-    let path = match record {
-        None => None,
-        Some(Ok(InitRecord { backend })) if backend.kind == LOCAL.name => backend.config.path,
-        Some(_) => return None,
-    };
-    Some(engine.directory.join(path.as_deref().unwrap_or("terraform.tfstate")))
+    if engine.wrapper.is_some() {
+        return None;
+    }
+    let RecordedConfig { path, workspace_dir } =
+        match InitRecord::read(&engine.data_directory(engine.directory)) {
+            None => RecordedConfig::default(),
+            Some(Ok(InitRecord { backend })) if backend.kind == LOCAL.name => backend.config,
+            Some(_) => return None,
+        };
+    let workspace = engine.current_workspace();
+    Some(local_path(engine.directory, path.as_deref(), workspace_dir.as_deref(), Some(&workspace)))
+}
+
+/// The file of a state that a local backend with these settings keeps, seen from the module in `directory`.
+pub(in crate::run) fn local_path(
+    directory: &Path,
+    path: Option<&str>,
+    workspaces: Option<&str>,
+    workspace: Option<&str>,
+) -> PathBuf {
+    let named = workspace.filter(|name| *name != DEFAULT_WORKSPACE).map(OsStr::new);
+    directory.join(local_file(path, workspaces, named))
 }
 
 /// The backend as `init` records it in the data directory.
@@ -161,6 +176,7 @@ struct RecordedBackend {
 #[derive(Default, Deserialize)]
 struct RecordedConfig {
     path: Option<String>,
+    workspace_dir: Option<String>,
 }
 
 /// Where a backend stores the state.
@@ -175,15 +191,7 @@ enum StateLocation {
 
 impl StateLocation {
     fn local(path: Option<&str>, workspaces: Option<&str>, workspace: Option<&OsStr>) -> Self {
-        let given = |text: Option<&str>, default: &str| {
-            PathBuf::from(text.filter(|text| !text.is_empty()).unwrap_or(default))
-        };
-        Self::At(match workspace {
-            None => given(path, DEFAULT_PATH),
-            Some(workspace) => {
-                given(workspaces, DEFAULT_WORKSPACE_DIRECTORY).join(workspace).join(DEFAULT_PATH)
-            }
-        })
+        Self::At(local_file(path, workspaces, workspace))
     }
 
     /// Unclear if the job's environment has settings of the backend in the arguments of `init`.
@@ -195,6 +203,19 @@ impl StateLocation {
         match self {
             Self::At(_) if configured => Self::Unclear,
             location => location,
+        }
+    }
+}
+
+/// The file of a local state; `workspace` is none for the default one.
+fn local_file(path: Option<&str>, workspaces: Option<&str>, workspace: Option<&OsStr>) -> PathBuf {
+    let given = |text: Option<&str>, default: &str| {
+        PathBuf::from(text.filter(|text| !text.is_empty()).unwrap_or(default))
+    };
+    match workspace {
+        None => given(path, DEFAULT_PATH),
+        Some(workspace) => {
+            given(workspaces, DEFAULT_WORKSPACE_DIRECTORY).join(workspace).join(DEFAULT_PATH)
         }
     }
 }
@@ -232,7 +253,7 @@ fn named_workspace(context: &Context<'_>, inputs: &Inputs) -> Option<OsString> {
     given
         .map(|(_, value, _)| OsString::from(value.expose_secret()))
         .or_else(|| context.settings.environment.get(OsStr::new(NAME)).cloned())
-        .filter(|workspace| !workspace.is_empty() && workspace != "default")
+        .filter(|workspace| !workspace.is_empty() && workspace != DEFAULT_WORKSPACE)
 }
 
 /// Fails or warns if `location`, seen from `module`, is in the run's directory.

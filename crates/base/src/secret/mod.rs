@@ -14,7 +14,7 @@ pub use disk::wipe::{Layout, remove_directory, wipe_directory, wipe_file};
 pub use memory::{ZeroingAllocator, wipe_stack};
 pub use redact::held::LineRedactor;
 pub use redact::json::{holds_no_secret, redact_json, redact_labels, redact_values, scalars};
-pub use redact::lines::secret_lines;
+pub use redact::lines::{is_ordinary_word, secret_lines};
 pub use redact::names::Names;
 pub use redact::redactor::{MASK, Redactor};
 pub use redact::text::redact_text;

@@ -74,6 +74,15 @@ impl Operation {
         }
     }
 
+    /// Whether the operation makes or applies a plan.
+    #[must_use]
+    pub const fn plans(self) -> bool {
+        match self {
+            Self::Plan | Self::Apply | Self::Destroy | Self::Refresh | Self::DriftCheck => true,
+            Self::Validate | Self::Test => false,
+        }
+    }
+
     /// Whether the purpose of the operation is to find drift.
     #[must_use]
     pub const fn looks_for_drift(self) -> bool {

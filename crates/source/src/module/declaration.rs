@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use secrecy::SecretString;
 
+use super::remote_states::LocalStateBlock;
 use crate::version_files::VersionFiles;
 use butler_protocol::spec::RequiredVersions;
 
@@ -81,6 +82,8 @@ pub struct Module {
     pub unparsed_defaults: Vec<SecretString>,
     /// Its `backend` or `cloud` block; an override file's replaces the one before it.
     pub backend: Option<BackendBlock>,
+    /// Local states of other modules that its HCL files read.
+    pub local_states: Vec<LocalStateBlock>,
     /// Whether the module uses azurerm (a required provider, a resource or a data source) and has
     /// no `provider "azurerm"` block.
     pub lacks_azurerm_provider: bool,

@@ -5,6 +5,7 @@ use hcl_edit::structure::{Block, Body};
 
 use super::declaration::{BackendBlock, BlockSetting, TypeKind};
 use super::findings::{Findings, PartialDeclaration};
+use super::remote_states::{REMOTE_STATE, local_state};
 use crate::hcl::expression_texts;
 
 /// Adds the declarations in `text` to `findings`. Returns false if it is not valid HCL.
@@ -19,7 +20,12 @@ pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
             ("language", None) => language(block, findings),
             ("variable", Some(name)) => findings.variable(name, declaration(&block.body, text)),
             ("provider", Some(name)) => findings.provider(name),
-            ("resource" | "data" | "ephemeral", Some(kind)) => findings.resource(kind),
+            ("resource" | "data" | "ephemeral", Some(kind)) => {
+                findings.resource(kind);
+                if kind == REMOTE_STATE {
+                    findings.module.local_states.extend(local_state(&block.body));
+                }
+            }
             _ => {}
         }
     }

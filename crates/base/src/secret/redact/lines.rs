@@ -69,7 +69,7 @@ fn is_ordinary(line: &str) -> bool {
     let line = line.strip_prefix("export ").unwrap_or(line);
     let bare = |text: &str| text.trim_matches(is_decoration).to_owned();
     let Some((key, value)) = line.split_once([':', '=']) else {
-        return bare(line).is_empty() || is_word(&bare(line));
+        return bare(line).is_empty() || is_ordinary_word(&bare(line));
     };
     // Without a space, `name:word` is a login. What ends with `=` is base64.
     let is_assigned = match line.as_bytes()[key.len()] {
@@ -79,7 +79,10 @@ fn is_ordinary(line: &str) -> bool {
     let (key, value) = (bare(key), bare(value));
     let lower = key.to_ascii_lowercase();
     let is_open = value.is_empty() || !SECRET_KEYS.iter().any(|part| lower.contains(part));
-    is_assigned && is_word(&key) && is_open && (value.is_empty() || is_word(&value))
+    is_assigned
+        && is_ordinary_word(&key)
+        && is_open
+        && (value.is_empty() || is_ordinary_word(&value))
 }
 
 fn is_decoration(c: char) -> bool {
@@ -87,7 +90,8 @@ fn is_decoration(c: char) -> bool {
 }
 
 /// Whether `word` is a word of letters, such as `Config`, `us-east`, `apps/v1` or `ServiceAccount`.
-fn is_word(word: &str) -> bool {
+#[must_use]
+pub fn is_ordinary_word(word: &str) -> bool {
     let mut parts = 0;
     let is_version = |part: &str| {
         let digits = part.strip_prefix('v').unwrap_or_default();
