@@ -203,6 +203,49 @@ fn every_action_is_listed_except_no_op() {
 }
 
 #[test]
+fn removed_elements_of_a_list_are_the_only_rows() {
+    let list: Vec<_> = (0..100).map(|number| format!("10.0.{number}.0/24")).collect();
+    let without: Vec<_> =
+        list.iter().filter(|it| !["10.0.10.0/24", "10.0.80.0/24"].contains(&it.as_str())).collect();
+    let change = json!({"actions": ["update"], "before": {"l": list}, "after": {"l": without}});
+    assert_eq!(
+        difference(&change, &[]),
+        [r#"l[10]: "10.0.10.0/24" → -"#, r#"l[80]: "10.0.80.0/24" → -"#]
+    );
+    // Blocks, with one that is changed beside one that is removed and one that is added.
+    let block = |port: u16, open: bool| json!({"port": port, "open": open});
+    let change = json!({"actions": ["update"],
+        "before": {"l": [block(1, true), block(2, true), block(3, true), block(4, true)]},
+        "after": {"l": [block(1, true), block(3, false), block(4, true), block(5, true)]},
+        "after_unknown": {"l": [{}, {}, {}, {}]}});
+    assert_eq!(
+        difference(&change, &[]),
+        [
+            "l[1].open: true → false",
+            "l[1].port: 2 → 3",
+            "l[2].open: true → -",
+            "l[2].port: 3 → -",
+            "l[3].open: - → true",
+            "l[3].port: - → 5",
+        ]
+    );
+}
+
+#[test]
+fn line_that_becomes_several_is_compared_as_lines() {
+    let change = json!({"actions": ["update"], "before": {"a": "one", "b": "one\ntwo", "c": "one\r\ntwo"},
+        "after": {"a": "one\ntwo", "b": "one", "c": "one\ntwo"}});
+    assert_eq!(
+        difference(&change, &[]),
+        [r#"a: "one" → "one\ntwo""#, r#"b: "one\ntwo" → "one""#, r#"c: "one\r\ntwo" → "one\ntwo""#,]
+    );
+    let plan = json!({"resource_changes": [{"address": "a.b", "change": change}]});
+    let texts = read(&plan, &[]);
+    let is_text = |shown: &Option<Shown>| matches!(shown, Some(Shown::Text(_)));
+    assert!(texts.planned[0].attributes.iter().all(|it| is_text(&it.before) && is_text(&it.after)));
+}
+
+#[test]
 fn list_of_changes_is_limited_and_omissions_are_counted() {
     let attributes: serde_json::Map<_, _> =
         (0..400).map(|number| (format!("a{number}"), json!("x".repeat(40)))).collect();

@@ -2,8 +2,8 @@
 //!
 //! Values are compared as they are in the plan, and shown as in the redacted plan: a value that is
 //! marked as sensitive on either side is listed as changed and not shown, and all other texts pass
-//! the redactor. Unchanged elements at both ends of a list are skipped, so that an inserted element
-//! does not change all others. A string that contains JSON is compared by its content.
+//! the redactor. Elements of lists that are in both are found first, so that an inserted or removed
+//! element does not change all others. A string that contains JSON is compared by its content.
 
 use std::fmt::Write as _;
 use std::io::Result;
@@ -16,7 +16,7 @@ use super::marks::{MAX_DEPTH, PieceVisitor, visit_marked};
 use super::members::{Members, elements, members};
 use super::path::{Path, PathStep};
 use butler_base::secret::MASK;
-use butler_result::{AttributeChange, Shown};
+use butler_result::{AttributeChange, Shown, align};
 
 /// How much of one value is shown, in bytes.
 const MAX_VALUE_LENGTH: usize = 8 * 1024;
@@ -98,20 +98,22 @@ impl Difference<'_, '_> {
         depth: usize,
     ) -> Result<()> {
         let (old, new) = (list(before)?, list(after)?);
-        let shorter = old.len().min(new.len());
         if old.len().max(new.len()) == 0 {
             return self.note(path, before, after, false);
         }
-        let begin = (0..shorter).take_while(|index| old[*index].same(new[*index])).count();
-        let end = (1..=shorter - begin)
-            .take_while(|back| old[old.len() - back].same(new[new.len() - back]))
-            .count();
-        let (old, new) = (&old[begin..old.len() - end], &new[begin..new.len() - end]);
-        for index in 0..old.len().max(new.len()) {
-            let path = path.element(begin + index);
-            let old = old.get(index).copied().unwrap_or_default();
-            let new = new.get(index).copied().unwrap_or_default();
-            self.compare(&path, old, new, depth + 1)?;
+        let pairs = align((old.len(), new.len()), |from, to| old[from].same(new[to]));
+        let (mut from, mut to) = (0, 0);
+        for (one, other) in pairs.into_iter().chain([(old.len(), new.len())]) {
+            // What stands between two unchanged elements is changed as far as both lists have something there.
+            for index in 0..(one - from).max(other - to) {
+                let old = old[from..one].get(index).copied();
+                let new = new[to..other].get(index).copied();
+                // A removed element has its position in the old list, any other one that in the new list.
+                let position = if new.is_some() { to + index } else { from + index };
+                let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+                self.compare(&path.element(position), old, new, depth + 1)?;
+            }
+            (from, to) = (one + 1, other + 1);
         }
         Ok(())
     }
@@ -164,9 +166,11 @@ impl Difference<'_, '_> {
             self.more += 1;
             return Ok(());
         }
+        // A line that becomes several is compared with them as it is.
+        let are_lines = [before.value, after.value].into_iter().flatten().any(has_lines);
         let shown = [before, MarkedValue { unknown: None, ..after }].map(|side| match side.value {
             Some(_) if hidden => Ok(Some(Shown::Sensitive)),
-            Some(json) => self.shown(json, side.sensitive).map(Some),
+            Some(json) => self.shown(json, side.sensitive, are_lines).map(Some),
             None => Ok(None),
         });
         let [before, shown_after] = shown;
@@ -193,7 +197,12 @@ impl Difference<'_, '_> {
         Ok(())
     }
 
-    fn shown(&mut self, json: &RawValue, marks: Option<&RawValue>) -> Result<Shown> {
+    fn shown(
+        &mut self,
+        json: &RawValue,
+        marks: Option<&RawValue>,
+        are_lines: bool,
+    ) -> Result<Shown> {
         match marks {
             Some(marks) => visit_marked(json, marks, None, 0, self.cleaned)?,
             None => self.cleaned.open(json.get())?,
@@ -202,14 +211,19 @@ impl Difference<'_, '_> {
         if text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) == Some(MASK) {
             return Ok(Shown::Sensitive);
         }
-        if text.starts_with('"') {
-            let inside: String = serde_json::from_str(&text)?;
-            if inside.trim_end_matches('\n').contains('\n') {
-                return Ok(Shown::Text(cut(inside)));
-            }
+        if are_lines && text.starts_with('"') {
+            return Ok(Shown::Text(cut(serde_json::from_str(&text)?)));
         }
         Ok(Shown::Value(cut(without_html_escapes(&text))))
     }
+}
+
+/// Whether `json` is a text of several lines.
+fn has_lines(json: &RawValue) -> bool {
+    let text = json.get();
+    text.starts_with('"')
+        && serde_json::from_str::<String>(text)
+            .is_ok_and(|text| text.trim_end_matches('\n').contains('\n'))
 }
 
 /// An object, its marks, and its unknown members.

@@ -5,6 +5,7 @@
 //! redactor. An unknown value is absent, never guessed.
 
 mod address;
+mod alignment;
 mod change;
 mod counts;
 mod diagnostic;
@@ -25,6 +26,7 @@ mod undelivered_logs;
 mod visible;
 mod wording;
 
+pub use alignment::align;
 pub use change::{Action, AttributeChange, ChangeOutcome, Changes, PlannedChange, Shown};
 pub use counts::{ChangeCounts, TestCounts};
 pub use diagnostic::{Diagnostic, Severity, SourceLocation};

@@ -1,11 +1,9 @@
 //! The difference between two texts, line by line, with a few unchanged lines around each change.
 
+use crate::alignment::align;
+
 /// How many unchanged lines are shown before and after a change.
 const AROUND: usize = 3;
-
-/// The largest product of line numbers that is compared; larger parts are shown as removed and
-/// added. The comparison needs this number of steps and bytes.
-const MOST_STEPS: usize = 250_000;
 
 /// A line of the difference.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,50 +18,24 @@ pub(super) enum Line<'a> {
     Gap(usize),
 }
 
-/// The difference between `before` and `after`, in the order of their lines.
+/// The difference between `before` and `after`, in the order of their lines. The carriage return of a line belongs to the
+/// line. A text that ends without a line end differs from the same text with one in its last, empty line.
 pub(super) fn line_diff<'a>(before: &'a str, after: &'a str) -> Vec<Line<'a>> {
-    let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
-    let shorter = old.len().min(new.len());
-    let begin = (0..shorter).take_while(|index| old[*index] == new[*index]).count();
-    let end = (1..=shorter - begin)
-        .take_while(|back| old[old.len() - back] == new[new.len() - back])
-        .count();
-    let mut lines: Vec<_> = old[..begin].iter().map(|line| Line::Same(line)).collect();
-    middle(&old[begin..old.len() - end], &new[begin..new.len() - end], &mut lines);
-    lines.extend(old[old.len() - end..].iter().map(|line| Line::Same(line)));
-    fold(&lines)
-}
-
-/// Compares by the longest common subsequence of lines.
-fn middle<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
-    let (mut from, mut to) = (0, 0);
-    if old.len().saturating_mul(new.len()) <= MOST_STEPS {
-        let width = new.len() + 1;
-        let mut longest = vec![0_u32; (old.len() + 1) * width];
-        for one in (0..old.len()).rev() {
-            for other in (0..new.len()).rev() {
-                longest[one * width + other] = if old[one] == new[other] {
-                    longest[(one + 1) * width + other + 1] + 1
-                } else {
-                    longest[(one + 1) * width + other].max(longest[one * width + other + 1])
-                };
-            }
-        }
-        while from < old.len() && to < new.len() {
-            if old[from] == new[to] {
-                lines.push(Line::Same(old[from]));
-                (from, to) = (from + 1, to + 1);
-            } else if longest[(from + 1) * width + to] >= longest[from * width + to + 1] {
-                lines.push(Line::Old(old[from]));
-                from += 1;
-            } else {
-                lines.push(Line::New(new[to]));
-                to += 1;
-            }
-        }
+    let is_ended = [before, after].iter().all(|text| text.is_empty() || text.ends_with('\n'));
+    let lines = |text: &'a str| match text {
+        "" => Vec::new(),
+        text => text.strip_suffix('\n').filter(|_| is_ended).unwrap_or(text).split('\n').collect(),
+    };
+    let (old, new): (Vec<&str>, Vec<&str>) = (lines(before), lines(after));
+    let pairs = align((old.len(), new.len()), |from, to| old[from] == new[to]);
+    let (mut found, mut from, mut to) = (Vec::new(), 0, 0);
+    for (one, other) in pairs.into_iter().chain([(old.len(), new.len())]) {
+        found.extend(old[from..one].iter().map(|line| Line::Old(line)));
+        found.extend(new[to..other].iter().map(|line| Line::New(line)));
+        found.extend(old.get(one).map(|line| Line::Same(line)));
+        (from, to) = (one + 1, other + 1);
     }
-    lines.extend(old[from..].iter().map(|line| Line::Old(line)));
-    lines.extend(new[to..].iter().map(|line| Line::New(line)));
+    fold(&found)
 }
 
 /// Omits unchanged lines that are far from a change.
@@ -113,5 +85,15 @@ mod tests {
         let lines = line_diff(&before, &after);
         assert_eq!(lines.len(), 1200);
         assert_eq!((lines[0], lines[1199]), (Line::Old("a"), Line::New("b")));
+    }
+
+    #[test]
+    fn line_ends_are_part_of_the_difference() {
+        use Line::{New, Old, Same};
+        assert_eq!(line_diff("a\nb\n", "a\r\nb\n"), [Old("a"), New("a\r"), Same("b")]);
+        assert_eq!(line_diff("a\nb\n", "a\nb"), [Same("a"), Same("b"), Old("")]);
+        assert_eq!(line_diff("a", "a\nb\n"), [Same("a"), New("b"), New("")]);
+        assert_eq!(line_diff("a\n\n", "a\n"), [Same("a"), Old("")]);
+        assert_eq!(line_diff("", "a\nb\n"), [New("a"), New("b")]);
     }
 }
