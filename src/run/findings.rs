@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use super::plan::plan_report::PlanReport;
 use crate::engine::Planned;
 use butler_protocol::backend::StateVersion;
-use butler_result::{
-    ChangeCounts, ChangeOutcome, Incomplete, PlanCheck, PlannedChange, TestCounts,
-};
+use butler_result::{ChangeCounts, ChangeOutcome, Changes, Incomplete, PlanCheck, TestCounts};
 
 /// The results of the phases. They contain secrets, so the type does not implement `Debug`.
 #[derive(Default)]
@@ -62,11 +60,12 @@ pub(super) enum ApplyOutcome {
 }
 
 impl ApplyOutcome {
-    /// Sets the outcome of each planned change.
-    pub(super) fn mark(&self, planned: &mut [PlannedChange]) {
+    /// Sets the outcome of each planned change. What an incomplete apply has executed is not known.
+    pub(super) fn mark(&self, changes: &mut Changes) {
+        let Changes { actions, planned, .. } = changes;
         match self {
             Self::Complete => {
-                for change in planned {
+                for change in actions.iter_mut().chain(planned) {
                     change.outcome = Some(ChangeOutcome::Done);
                 }
             }

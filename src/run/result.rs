@@ -47,7 +47,7 @@ pub(super) fn build_result(
     result.incomplete = findings.apply_outcome.as_ref().and_then(ApplyOutcome::incomplete);
     if let Some(Ok(mut plan)) = findings.plan_report {
         if let Some(outcome) = &findings.apply_outcome {
-            outcome.mark(&mut plan.changes.planned);
+            outcome.mark(&mut plan.changes);
         }
         result.set_changes(plan.changes);
     }

@@ -180,11 +180,12 @@ impl Progress {
     }
 }
 
-/// The number of changes in `1 to add, 0 to change, 2 to destroy.`.
+/// The number of changes in `1 to add, 0 to change, 2 to destroy. Actions: 1 to invoke.`.
 fn planned(counts: &str) -> Option<u32> {
     let changes = ["to add", "to change", "to destroy"];
     let mut planned = None;
-    for part in counts.trim_end_matches('.').split(", ") {
+    // Behind the first sentence, Terraform counts the actions.
+    for part in counts.split('.').next().unwrap_or_default().split(", ") {
         if let Some((count, what)) = part.split_once(' ')
             && changes.contains(&what)
         {

@@ -44,7 +44,7 @@ pub fn ending(ending: &Ending<'_>) -> String {
     // If the run failed before the apply, no change was made, and the plan is above.
     if result.error.is_none() || result.changes.iter().any(|change| change.outcome.is_some()) {
         page.paragraph(&amounts(result));
-        page.changes(&result.changes, room);
+        page.changes(&result.actions.iter().chain(&result.changes).collect::<Vec<_>>(), room);
     }
     page.warnings(result);
     page.timings(result);
@@ -108,9 +108,9 @@ impl Page {
         }
     }
 
-    fn changes(&mut self, changes: &[PlannedChange], room: usize) {
+    fn changes(&mut self, changes: &[&PlannedChange], room: usize) {
         let listed = if changes.len() > MOST_CHANGES { MOST_CHANGES - 1 } else { changes.len() };
-        for change in &changes[..listed] {
+        for change in changes[..listed].iter().copied() {
             let (sign, colour) = sign(change);
             let address = printable(&change.address);
             let address = end(&address, room.saturating_sub(5)).into_owned();
@@ -194,9 +194,10 @@ const fn sign(change: &PlannedChange) -> (&'static str, &'static str) {
     }
     match change.action {
         Action::Create => ("+", GREEN),
-        Action::Update => ("~", YELLOW),
+        Action::Update | Action::Changed => ("~", YELLOW),
         Action::Replace => ("-/+", RED),
-        Action::Delete => ("-", RED),
+        Action::Delete | Action::Gone => ("-", RED),
+        Action::Execute => (">>", YELLOW),
         Action::Read => ("<=", CYAN),
         Action::Forget => (".", RED),
         Action::Nothing => ("", DIM),
@@ -206,8 +207,11 @@ const fn sign(change: &PlannedChange) -> (&'static str, &'static str) {
 /// The text after the sign of a change.
 fn remark(change: &PlannedChange) -> Option<String> {
     let moved = change.previous_address.as_ref().map(|from| format!("was {}", printable(from)));
-    let imported = change.imported.then(|| "imported".to_owned());
-    let reason = change.reason.as_ref().map(|reason| printable(reason).replace('_', " "));
+    let imported = change.imported.then(|| match &change.import_id {
+        Some(id) => format!("imported as {}", printable(id)),
+        None => "imported".to_owned(),
+    });
+    let reason = change.reason.as_ref().map(|reason| printable(reason));
     let outcome = match change.outcome {
         None | Some(ChangeOutcome::Done) => None,
         Some(ChangeOutcome::Tainted) => Some("tainted"),
@@ -253,6 +257,7 @@ mod tests {
             previous_address: None,
             action,
             imported: false,
+            import_id: None,
             reason: None,
             attributes: Vec::new(),
             more_attributes: 0,
@@ -277,13 +282,14 @@ mod tests {
             import: 0,
             moved: 0,
             forget: 0,
+            ..ChangeCounts::default()
         });
         result.resources_after = Some(3);
         result.changes = vec![
             change(Action::Create, "module.network.aws_subnet.private[\"東京-1a\"]"),
             change(Action::Update, "aws_instance.web"),
             PlannedChange {
-                reason: Some("replace_because_tainted".to_owned()),
+                reason: Some("it is tainted".to_owned()),
                 ..change(Action::Replace, "aws_instance.database")
             },
         ];
@@ -301,7 +307,7 @@ mod tests {
 
               +    module.network.aws_subnet.private["東京-1a"]
               ~    aws_instance.web
-              -/+  aws_instance.database  replace because tainted
+              -/+  aws_instance.database  it is tainted
 
               1 warning
 
@@ -327,7 +333,7 @@ mod tests {
 
               +    ...aws_subnet.private["東京-1a"]
               ~    aws_instance.web
-              -/+  aws_instance.database  replac...
+              -/+  aws_instance.database  it is ...
 
               1 warning
 
@@ -367,7 +373,7 @@ mod tests {
 
               +    module.network.aws_subnet.private["東京-1a"]
                    aws_instance.web  not started
-              !    aws_instance.database  tainted, replace because tainted
+              !    aws_instance.database  tainted, it is tainted
 
               1 warning
 
@@ -409,15 +415,7 @@ mod tests {
     fn long_lists_are_cut_and_plans_are_in_the_future_tense() {
         let mut result = result(FinalStatus::Planned, "plan");
         result.changes = vec![change(Action::Delete, "aws_instance.many"); 50];
-        result.counts = Some(ChangeCounts {
-            add: 0,
-            change: 0,
-            destroy: 50,
-            replace: 0,
-            import: 0,
-            moved: 0,
-            forget: 0,
-        });
+        result.counts = Some(ChangeCounts { destroy: 50, ..ChangeCounts::default() });
         let text = shown(&result, 80);
         assert!(text.contains("Plan complete, to be confirmed"), "{text}");
         assert!(text.contains("50 to destroy"), "{text}");

@@ -175,7 +175,10 @@ async fn page_shows_changes_that_can_be_filtered_folded_and_searched() {
         .await;
     assert_eq!(
         facts,
-        json!(["Plan succeeded: module", "2 to add 2 to change 2 to destroy 1 to replace"])
+        json!([
+            "Plan succeeded: module",
+            "2 to add 2 to change 2 to destroy 1 to replace 2 outputs to change"
+        ])
     );
 
     // The difference, attribute by attribute.

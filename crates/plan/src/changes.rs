@@ -6,8 +6,6 @@
 
 use std::io::{Error, Result};
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::clean::{Content, PlanCopy};
@@ -16,9 +14,11 @@ use super::marked_value::MarkedValue;
 use super::marks::PieceVisitor;
 use super::path::{Path, PathStep};
 use super::plan::lists_all_outputs;
+use super::reasons;
 use super::walk::PlanVisitor;
+use super::wire::{ActionInvocation, Change, DeferredAction, Importing, Resource};
 use butler_base::secret::Redactor;
-use butler_result::{Action, AttributeChange, Changes, PlannedChange};
+use butler_result::{Action, AttributeChange, Changes, PlannedChange, Shown};
 
 /// How many resources are listed.
 const MAX_RESOURCES: usize = 5000;
@@ -29,6 +29,8 @@ const MAX_LIST_SIZE: usize = 4 * 1024 * 1024;
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Section {
     ToolVersion,
+    Actions,
+    DeferredActions,
     Resources,
     Drift,
     Outputs,
@@ -49,36 +51,12 @@ pub(super) struct ChangeCollector<'a> {
     name: String,
 }
 
-#[derive(Deserialize)]
-struct Resource<'a> {
-    #[serde(borrow)]
-    address: &'a RawValue,
-    #[serde(borrow)]
-    previous_address: Option<&'a RawValue>,
-    #[serde(borrow)]
-    deposed: Option<&'a RawValue>,
-    #[serde(borrow)]
-    action_reason: Option<&'a RawValue>,
-    #[serde(borrow)]
-    change: Change<'a>,
-}
+/// The remark about a replacement that does not destroy anything.
+const KEEPS_OLD: &str = "the old object is forgotten, not destroyed";
 
-#[derive(Deserialize)]
-struct Change<'a> {
-    #[serde(default)]
-    actions: Vec<String>,
-    #[serde(borrow)]
-    before: Option<&'a RawValue>,
-    #[serde(borrow)]
-    after: Option<&'a RawValue>,
-    #[serde(borrow)]
-    before_sensitive: Option<&'a RawValue>,
-    #[serde(borrow)]
-    after_sensitive: Option<&'a RawValue>,
-    #[serde(borrow)]
-    after_unknown: Option<&'a RawValue>,
-    replace_paths: Option<Vec<Vec<PathStep>>>,
-    importing: Option<IgnoredAny>,
+/// What a change costs without its attributes, in bytes.
+fn cost(change: &PlannedChange) -> usize {
+    128 + change.address.len()
 }
 
 /// The action on a resource, from the plan's own words.
@@ -134,40 +112,120 @@ impl<'a> ChangeCollector<'a> {
             Section::Drift => matches!(action, Action::Update | Action::Delete),
             _ => is_listed(action, previous.is_some(), change.importing.is_some()),
         };
-        if !counts {
+        if !counts || !self.has_place() {
             return Ok(());
         }
-        if self.found.planned.len() + self.found.drift.len() >= MAX_RESOURCES {
-            self.found.left_out += 1;
-            return Ok(());
-        }
-        let mut address = self.label(address)?;
-        if let Some(deposed) = deposed {
-            address = format!("{address} (deposed object {})", self.label(deposed)?);
-        }
-        let imported = change.importing.is_some();
+        let index_address = self.label(address)?;
+        let address = match deposed {
+            Some(deposed) => {
+                format!("{index_address} (deposed object {})", self.label(deposed)?)
+            }
+            None => index_address.clone(),
+        };
+        let import_id = self.import_id(change.importing.as_ref())?;
         let replaced = change.replace_paths.take().unwrap_or_default();
         let (attributes, more_attributes) = match action {
+            Action::Nothing if change.importing.is_some() => self.values(&change)?,
             Action::Forget | Action::Nothing => (Vec::new(), 0),
             _ => self.difference(&Path::default(), &change, replaced)?,
         };
+        let reason = action_reason.map(|reason| self.label(reason)).transpose()?.map(|reason| {
+            let forcing = attributes.iter().filter(|attribute| attribute.forces_replacement);
+            let forcing: Vec<_> = forcing.map(|attribute| attribute.path.as_str()).collect();
+            reasons::reason(&reason, &index_address, &forcing)
+        });
+        let keeps_old = action == Action::Replace && change.does("forget");
         let planned = PlannedChange {
             address,
             previous_address: previous.map(|previous| self.label(previous)).transpose()?,
-            action,
-            imported,
-            reason: action_reason.map(|reason| self.label(reason)).transpose()?,
+            action: match self.section {
+                Section::Drift if action == Action::Delete => Action::Gone,
+                Section::Drift => Action::Changed,
+                _ => action,
+            },
+            imported: change.importing.is_some(),
+            import_id,
+            reason: match reason {
+                Some(reason) if keeps_old => Some(format!("{reason}; {KEEPS_OLD}")),
+                None if keeps_old => Some(KEEPS_OLD.to_owned()),
+                reason => reason,
+            },
             attributes,
             more_attributes,
             outcome: None,
         };
-        let cost = 128 + planned.address.len();
-        self.room = self.room.saturating_sub(cost);
+        self.room = self.room.saturating_sub(cost(&planned));
         match self.section {
             Section::Drift => self.found.drift.push(planned),
             _ => self.found.planned.push(planned),
         }
         Ok(())
+    }
+
+    /// Whether another change can be listed; otherwise counts it.
+    fn has_place(&mut self) -> bool {
+        let Changes { actions, planned, drift, .. } = &self.found;
+        let has_place = actions.len() + planned.len() + drift.len() < MAX_RESOURCES;
+        self.found.left_out += usize::from(!has_place);
+        has_place
+    }
+
+    /// The id under which a resource is imported, as JSON: a text, or the parts of its identity.
+    fn import_id(&mut self, importing: Option<&Importing<'_>>) -> Result<Option<String>> {
+        let given = importing.and_then(|importing| {
+            let is_known = |json: &&RawValue| !matches!(json.get(), "null" | "\"\"");
+            importing.id.filter(is_known).or(importing.identity.filter(is_known))
+        });
+        given.map(|json| self.cleaned.open(json.get()).map(|()| self.cleaned.take())).transpose()
+    }
+
+    /// An action, and the reason why it is `deferred` if this apply does not execute it.
+    fn action(&mut self, json: &RawValue, deferred: Option<&str>) -> Result<()> {
+        if !self.has_place() {
+            return Ok(());
+        }
+        let invocation: ActionInvocation<'_> = serde_json::from_str(json.get())?;
+        let trigger = match &invocation.lifecycle_action_trigger {
+            Some(trigger) => {
+                let address = trigger.triggering_resource_address;
+                let address = address.map(|address| self.label(address)).transpose()?;
+                let address = address.unwrap_or_else(|| "the resource".to_owned());
+                reasons::trigger(&trigger.action_trigger_event, &address)
+            }
+            None => "asked for on the command line (`-invoke`)".to_owned(),
+        };
+        let settings = Change {
+            after: invocation.config_values,
+            after_sensitive: invocation.config_sensitive,
+            after_unknown: invocation.config_unknown,
+            ..Change::default()
+        };
+        let (attributes, more_attributes) =
+            self.difference(&Path::default(), &settings, Vec::new())?;
+        let planned = PlannedChange {
+            address: self.label(invocation.address)?,
+            previous_address: None,
+            action: Action::Execute,
+            imported: false,
+            import_id: None,
+            reason: Some(match deferred {
+                Some(reason) => {
+                    format!("{trigger}; deferred to a later plan: {}", reason.replace('_', " "))
+                }
+                None => trigger,
+            }),
+            attributes,
+            more_attributes,
+            outcome: None,
+        };
+        self.room = self.room.saturating_sub(cost(&planned));
+        self.found.actions.push(planned);
+        Ok(())
+    }
+
+    fn deferred_action(&mut self, json: &RawValue) -> Result<()> {
+        let deferred: DeferredAction<'_> = serde_json::from_str(json.get())?;
+        self.action(deferred.action_invocation, Some(&deferred.reason))
     }
 
     fn output(&mut self, json: &RawValue) -> Result<()> {
@@ -177,6 +235,23 @@ impl<'a> ChangeCollector<'a> {
         self.found.outputs.extend(changes);
         self.found.left_out += more;
         Ok(())
+    }
+
+    /// The values of a resource that stays as it is.
+    fn values(&mut self, change: &Change<'_>) -> Result<(Vec<AttributeChange>, usize)> {
+        let after = Change {
+            after: change.after,
+            after_sensitive: change.after_sensitive,
+            ..Change::default()
+        };
+        let (mut attributes, more) = self.difference(&Path::default(), &after, Vec::new())?;
+        for attribute in &mut attributes {
+            // Two hidden values are different ones.
+            if matches!(attribute.after, Some(Shown::Value(_) | Shown::Text(_))) {
+                attribute.before.clone_from(&attribute.after);
+            }
+        }
+        Ok((attributes, more))
     }
 
     fn difference(
@@ -222,6 +297,8 @@ impl PieceVisitor for ChangeCollector<'_> {
     fn piece(&mut self, _: &str, json: &RawValue) -> Result<()> {
         if self.failed.is_none() {
             let told = match self.section {
+                Section::Actions => self.action(json, None),
+                Section::DeferredActions => self.deferred_action(json),
                 Section::Resources | Section::Drift => self.resource(json),
                 Section::Outputs if !self.lists_all_outputs => self.output(json),
                 Section::ToolVersion => {
@@ -244,6 +321,8 @@ impl PlanVisitor for ChangeCollector<'_> {
     fn begin(&mut self, member: &str) {
         self.section = match member {
             "terraform_version" => Section::ToolVersion,
+            "action_invocations" => Section::Actions,
+            "deferred_action_invocations" => Section::DeferredActions,
             "resource_changes" => Section::Resources,
             "resource_drift" => Section::Drift,
             "output_changes" => Section::Outputs,

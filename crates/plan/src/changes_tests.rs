@@ -192,14 +192,104 @@ fn every_action_is_listed_except_no_op() {
             data.x.e Read 1
             x.f Forget 0
             x.h Nothing 0
-            x.i Nothing 0
+            x.i Nothing 1
             x.j (deposed object 00000001) Delete 1
             x.k Replace 1"]]
     .assert_eq(&told.join("\n"));
-    assert_eq!(changes.planned[3].reason.as_deref(), Some("replace_because_tainted"));
+    assert_eq!(changes.planned[3].reason.as_deref(), Some("it is tainted: its creation failed"));
+    let kept = "the old object is forgotten, not destroyed";
+    assert_eq!(changes.planned[9].reason.as_deref(), Some(kept));
     assert_eq!(changes.planned[6].previous_address.as_deref(), Some("x.was"));
     assert!(changes.planned[7].imported);
+    assert_eq!(changes.planned[7].import_id.as_deref(), Some("\"1\""));
+    assert_eq!(lines(&changes.planned[7].attributes), ["x: 2 → 2"]);
     assert_eq!(changes.drift.len(), 1);
+}
+
+#[test]
+fn import_shows_its_id_and_the_values_that_it_finds() {
+    let import = |importing: &Value, after: &Value| {
+        let plan = json!({"resource_changes": [{"address": "a.b", "change": {"actions": ["no-op"], "importing": importing,
+            "before": after, "after": after, "before_sensitive": {}, "after_sensitive": {"p": true}, "after_unknown": {}}}]});
+        let changes = read(&plan, &["hunter22-id"]);
+        (changes.planned[0].import_id.clone(), lines(&changes.planned[0].attributes))
+    };
+    let values = json!({"id": "i-1", "p": "hunter22", "tags": {"a": "b"}, "none": null});
+    let (id, found) = import(&json!({"id": "i-1"}), &values);
+    assert_eq!(id.as_deref(), Some("\"i-1\""));
+    assert_eq!(found, [r#"id: "i-1" → "i-1""#, "p: - → (sensitive)", r#"tags.a: "b" → "b""#]);
+    let (id, _) = import(&json!({"identity": {"region": "eu", "id": "i-2"}}), &values);
+    assert_eq!(id.as_deref(), Some(r#"{"id":"i-2","region":"eu"}"#));
+    assert_eq!(import(&json!({"id": "hunter22-id"}), &values).0.as_deref(), Some("\"***\""));
+    assert_eq!(import(&json!({"unknown": true}), &values).0, None);
+}
+
+#[test]
+fn drift_is_changed_or_gone_and_not_destroyed() {
+    let change = |address: &str, actions: &[&str]| json!({"address": address, "change": {"actions": actions, "before": {"x": 1}}});
+    let changes = read(
+        &json!({"resource_drift": [change("a.changed", &["update"]), change("a.gone", &["delete"])],
+            "resource_changes": [change("a.gone", &["delete"])]}),
+        &[],
+    );
+    let actions: Vec<_> = changes.drift.iter().map(|change| change.action).collect();
+    assert_eq!(actions, [Action::Changed, Action::Gone]);
+    assert_eq!(changes.planned[0].action, Action::Delete);
+}
+
+#[test]
+fn reason_of_a_replacement_names_what_forces_it() {
+    let plan = json!({"resource_changes": [
+        {"address": "a.b", "action_reason": "replace_because_cannot_update", "change": {"actions": ["delete", "create"],
+            "before": {"ami": 1, "size": 1}, "after": {"ami": 2, "size": 2}, "replace_paths": [["ami"]]}},
+        {"address": "a.c[2]", "action_reason": "delete_because_count_index", "change": {"actions": ["delete"], "before": {}}},
+        {"address": "a.d[\"hunter22-key\"]", "action_reason": "delete_because_each_key", "change": {"actions": ["delete"], "before": {}}}]});
+    let changes = read(&plan, &["hunter22-key"]);
+    let reasons: Vec<_> =
+        changes.planned.iter().filter_map(|change| change.reason.clone()).collect();
+    assert_eq!(
+        reasons,
+        [
+            "ami cannot be changed in place",
+            "index [2] is not below `count`",
+            "the key [\"***\"] is not in `for_each`",
+        ]
+    );
+}
+
+#[test]
+fn actions_are_listed_with_trigger_and_settings() {
+    let action = |name: &str, rest: &Value| {
+        let mut action = json!({"address": format!("action.x.{name}"), "type": "x", "name": name,
+            "config_values": {"command": "hunter22 run", "token": "hunter22-token"}, "config_sensitive": {"token": true},
+            "config_unknown": {"at": true}});
+        for (name, value) in rest.as_object().unwrap() {
+            action[name] = value.clone();
+        }
+        action
+    };
+    let trigger = json!({"lifecycle_action_trigger": {"triggering_resource_address": "a.b[0]", "action_trigger_event": "AfterCreate",
+        "action_trigger_block_index": 0, "actions_list_index": 0}});
+    let plan = json!({"action_invocations": [action("one", &trigger), action("two", &json!({"invoke_action_trigger": {}}))],
+        "deferred_action_invocations": [{"reason": "instance_count_unknown", "action_invocation": action("three", &trigger)}]});
+    let changes = read(&plan, &["hunter22-token"]);
+    let told: Vec<_> = changes
+        .actions
+        .iter()
+        .map(|action| format!("{}: {}", action.address, action.reason.as_deref().unwrap()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "action.x.one: after a.b[0] is created",
+            "action.x.two: asked for on the command line (`-invoke`)",
+            "action.x.three: after a.b[0] is created; deferred to a later plan: instance count unknown",
+        ]
+    );
+    assert_eq!(
+        lines(&changes.actions[0].attributes),
+        [r#"command: - → "hunter22 run""#, "token: - → (sensitive)", "at: - → (unknown)"]
+    );
 }
 
 #[test]

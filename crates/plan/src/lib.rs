@@ -16,10 +16,12 @@ mod members;
 mod path;
 mod plan;
 mod reading;
+mod reasons;
 mod splitter;
 mod state;
 mod survey;
 mod walk;
+mod wire;
 
 pub use changes::{action, is_listed};
 pub use clean::Content;

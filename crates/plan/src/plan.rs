@@ -18,8 +18,6 @@ pub struct PlanSummary {
     pub drift: Vec<String>,
     /// The same by what an apply of a plan that only refreshes does to the state: changed, or forgotten because deleted.
     pub drift_counts: ChangeCounts,
-    /// The number of outputs that change.
-    pub outputs: u32,
     /// The number of resource instances after an apply.
     pub resources_after: u32,
     /// Whether an apply of the plan would change the state, if the tool's version reports that.
@@ -32,16 +30,16 @@ impl PlanSummary {
     /// Whether an apply of the plan would change anything.
     #[must_use]
     pub fn has_changes(&self) -> bool {
-        self.counts != ChangeCounts::default() || self.outputs > 0
+        self.counts != ChangeCounts::default()
     }
 
     /// One line for users, in Terraform's own words.
     #[must_use]
     pub fn line(&self) -> String {
-        match (self.counts == ChangeCounts::default(), self.outputs) {
-            (true, 0) => "No changes.".to_owned(),
-            (true, outputs) => format!("Changes to {} only.", counted(outputs, "output")),
-            (false, _) => format!("Plan: {}.", self.counts),
+        match self.counts {
+            counts if counts.changes_resources() => format!("Plan: {counts}."),
+            ChangeCounts { outputs: 0, .. } => "No changes.".to_owned(),
+            counts => format!("Changes to {} only.", counted(counts.outputs, "output")),
         }
     }
 
@@ -108,6 +106,7 @@ enum Section {
     Applyable,
     Complete,
     Values,
+    Actions,
     Changes,
     Drift,
     Outputs,
@@ -149,12 +148,15 @@ impl PieceVisitor for SummaryBuilder {
             Section::ToolVersion => self.lists_all_outputs = lists_all_outputs(text),
             Section::Applyable => summary.applyable = serde_json::from_str(text)?,
             Section::Complete => summary.complete = serde_json::from_str(text)?,
+            Section::Actions => summary.counts.actions += 1,
             Section::Changes => count_planned(&mut summary.counts, &serde_json::from_str(text)?),
             Section::Drift => self.note_drift(serde_json::from_str(text)?),
             Section::Outputs if self.lists_all_outputs => {}
             Section::Outputs => {
                 let change: Change = serde_json::from_str(text)?;
-                summary.outputs += u32::from(!change.is_no_op());
+                let changes = u32::from(!change.is_no_op());
+                summary.counts.outputs += changes;
+                summary.drift_counts.outputs += changes;
             }
             // Those of the root module and of all modules below it.
             Section::Values if name == "resources" => {
@@ -179,6 +181,7 @@ impl PlanVisitor for SummaryBuilder {
             "applyable" => Section::Applyable,
             "complete" => Section::Complete,
             "planned_values" => Section::Values,
+            "action_invocations" => Section::Actions,
             "resource_changes" => Section::Changes,
             "resource_drift" => Section::Drift,
             "output_changes" => Section::Outputs,
@@ -267,6 +270,7 @@ mod tests {
             import: 1,
             moved: 1,
             forget: 1,
+            ..ChangeCounts::default()
         };
         assert_eq!(summary.counts, counts);
         assert_eq!(
@@ -288,7 +292,7 @@ mod tests {
             let json = format!(
                 r#"{{"format_version":"0.1","terraform_version":"{version}","output_changes":{{"o":{{"actions":["create"]}}}}}}"#
             );
-            assert_eq!(read(json.as_bytes()).unwrap().outputs, outputs, "{version}");
+            assert_eq!(read(json.as_bytes()).unwrap().counts.outputs, outputs, "{version}");
         }
     }
 
@@ -311,7 +315,19 @@ mod tests {
             "Drift: 2 changed outside of OpenTofu: a (changed), b (deleted)"
         );
         assert_eq!(summary.line(), "Changes to 1 output only.");
-        let summary = PlanSummary { outputs: 2, ..summary };
-        assert_eq!(summary.line(), "Changes to 2 outputs only.");
+        let counts = ChangeCounts { outputs: 2, ..summary.counts };
+        assert_eq!(PlanSummary { counts, ..summary }.line(), "Changes to 2 outputs only.");
+    }
+
+    #[test]
+    fn plan_that_only_executes_actions_has_changes() {
+        let json = br#"{"format_version":"1.2","action_invocations":[{"address":"action.a.b","invoke_action_trigger":{}},
+            {"address":"action.a.c","invoke_action_trigger":{}}],"deferred_action_invocations":[{"reason":"unknown","action_invocation":{"address":"action.a.d"}}]}"#;
+        let summary = read(&json[..]).unwrap();
+        assert!(summary.has_changes());
+        assert_eq!(
+            summary.line(),
+            "Plan: 0 to add, 0 to change, 0 to destroy, 2 actions to execute."
+        );
     }
 }

@@ -20,6 +20,12 @@ pub enum Action {
     Forget,
     /// Not changed, but renamed or imported.
     Nothing,
+    /// An `action` block that is executed.
+    Execute,
+    /// Drift: changed outside of Terraform.
+    Changed,
+    /// Drift: deleted outside of Terraform.
+    Gone,
 }
 
 /// The outcome of a planned change after an incomplete apply.
@@ -47,6 +53,8 @@ pub enum ChangeOutcome {
 /// The changes of a plan, up to a size limit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Changes {
+    /// The `action` blocks that are executed, with their settings.
+    pub actions: Vec<PlannedChange>,
     /// Changes of resources, in the plan's order.
     pub planned: Vec<PlannedChange>,
     /// Drift: changes outside of Terraform that the plan found.
@@ -57,7 +65,7 @@ pub struct Changes {
     pub left_out: usize,
 }
 
-/// The change of one resource.
+/// The change of one resource, or an `action` block that is executed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PlannedChange {
     /// `module.network.aws_vpc.main["a"]`.
@@ -68,7 +76,9 @@ pub struct PlannedChange {
     pub action: Action,
     /// Whether the resource is imported.
     pub imported: bool,
-    /// The reason in the tool's words, if it gives one, such as `replace_because_tainted`.
+    /// The id under which it is imported, as JSON text.
+    pub import_id: Option<String>,
+    /// The reason in words, if the tool gives one.
     pub reason: Option<String>,
     /// The changed attributes.
     pub attributes: Vec<AttributeChange>,
@@ -89,6 +99,14 @@ pub struct AttributeChange {
     pub after: Option<Shown>,
     /// Whether this attribute forces a replacement of the resource.
     pub forces_replacement: bool,
+}
+
+impl AttributeChange {
+    /// Whether the attribute is listed although it stays as it is, as those of an import are.
+    pub(crate) fn stays(&self) -> bool {
+        let is_known = matches!(&self.after, Some(Shown::Value(_) | Shown::Text(_)));
+        is_known && self.before == self.after
+    }
 }
 
 /// A value for display.

@@ -25,6 +25,10 @@ pub struct ChangeCounts {
     pub moved: u32,
     /// Removed from the state without being destroyed.
     pub forget: u32,
+    /// Executed `action` blocks of the module. What they change is not known.
+    pub actions: u32,
+    /// Changed outputs of the root module. Texts have them only if nothing else changes.
+    pub outputs: u32,
 }
 
 /// The number of tests by result.
@@ -39,11 +43,17 @@ pub struct TestCounts {
 }
 
 impl ChangeCounts {
-    /// All changes. A replacement counts twice.
+    /// Whether a resource changes or an action is executed.
+    #[must_use]
+    pub fn changes_resources(&self) -> bool {
+        Self { outputs: 0, ..*self } != Self::default()
+    }
+
+    /// All changes but those of outputs. A replacement counts twice.
     #[must_use]
     pub fn total(&self) -> u64 {
         let all = [self.add, self.change, self.destroy, self.import, self.moved, self.forget];
-        all.into_iter().map(u64::from).sum()
+        all.into_iter().chain([self.actions]).map(u64::from).sum()
     }
 
     /// The resources that Terraform does not manage any more under their address: destroyed, replaced or forgotten.
@@ -56,7 +66,11 @@ impl ChangeCounts {
     #[must_use]
     pub fn short(&self, minus: char) -> String {
         let rare = [(self.import, "import"), (self.moved, "move"), (self.forget, "forget")];
-        let rare = rare.into_iter().filter(|(count, _)| *count > 0);
+        let rare = rare.into_iter().chain([
+            (self.actions, noun(self.actions, "action", "actions")),
+            (self.outputs_alone(), noun(self.outputs, "output", "outputs")),
+        ]);
+        let rare = rare.filter(|(count, _)| *count > 0);
         let all = format!("+{} ~{} {minus}{}", self.add, self.change, self.destroy);
         rare.fold(all, |all, (count, word)| format!("{all}, {count} {word}"))
     }
@@ -75,7 +89,26 @@ impl ChangeCounts {
         let said = words.into_iter().filter(|(count, ..)| *count > 0);
         let said = said
             .map(|(count, to_do, done)| format!("{count} {}", if are_done { done } else { to_do }));
-        said.collect::<Vec<_>>().join(", ")
+        said.chain(self.others(are_done)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The changes that are not of resources: `1 action to execute`, or `1 action executed` if they `are_done`.
+    fn others(&self, are_done: bool) -> impl Iterator<Item = String> {
+        let Self { actions, .. } = *self;
+        let outputs = self.outputs_alone();
+        let [execute, change] =
+            if are_done { ["executed", "changed"] } else { ["to execute", "to change"] };
+        let all = [
+            (actions, noun(actions, "action", "actions"), execute),
+            (outputs, noun(outputs, "output", "outputs"), change),
+        ];
+        let all = all.into_iter().filter(|(count, ..)| *count > 0);
+        all.map(|(count, noun, word)| format!("{count} {noun} {word}"))
+    }
+
+    /// The number of outputs, if nothing else changes.
+    fn outputs_alone(&self) -> u32 {
+        if self.changes_resources() { 0 } else { self.outputs }
     }
 
     /// `1 added, 0 changed, 2 destroyed`: the counts after an apply.
@@ -86,8 +119,14 @@ impl ChangeCounts {
         let rare = [(self.replace, "replaced"), (self.moved, "moved"), (self.forget, "forgotten")];
         let rare = rare.into_iter().filter(|(count, _)| *count > 0);
         let all = imported.into_iter().chain(usual).chain(rare);
-        all.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+        let all = all.map(|(count, word)| format!("{count} {word}"));
+        all.chain(self.others(true)).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// The word for so many things.
+const fn noun(count: u32, one: &'static str, several: &'static str) -> &'static str {
+    if count == 1 { one } else { several }
 }
 
 /// `1 to add, 0 to change, 2 to destroy`, with the rarer actions if there are any.
@@ -108,7 +147,7 @@ impl Display for ChangeCounts {
                 write!(formatter, ", {count} {name}")?;
             }
         }
-        Ok(())
+        self.others(false).try_for_each(|other| write!(formatter, ", {other}"))
     }
 }
 
@@ -134,10 +173,12 @@ mod tests {
             import: 1,
             moved: 1,
             forget: 1,
+            actions: 2,
+            outputs: 9,
         };
         assert_eq!(
             counts.done(),
-            "1 imported, 3 added, 1 changed, 3 destroyed, 2 replaced, 1 moved, 1 forgotten"
+            "1 imported, 3 added, 1 changed, 3 destroyed, 2 replaced, 1 moved, 1 forgotten, 2 actions executed"
         );
         assert_eq!(ChangeCounts::default().done(), "0 added, 0 changed, 0 destroyed");
     }
@@ -147,7 +188,7 @@ mod tests {
         let none = ChangeCounts::default();
         assert_eq!((none.total(), none.occurring(false)), (0, String::new()));
         assert_eq!(none.short('-'), "+0 ~0 -0");
-        let table: [(ChangeCounts, &str, &str, &str, u64); 6] = [
+        let table: [(ChangeCounts, &str, &str, &str, u64); 7] = [
             (ChangeCounts { add: 1, ..none }, "+1 ~0 -0", "1 to add", "1 added", 0),
             (ChangeCounts { change: 1, ..none }, "+0 ~1 -0", "1 to change", "1 changed", 0),
             (ChangeCounts { destroy: 1, ..none }, "+0 ~0 -1", "1 to destroy", "1 destroyed", 1),
@@ -166,6 +207,13 @@ mod tests {
                 "1 forgotten",
                 1,
             ),
+            (
+                ChangeCounts { actions: 1, ..none },
+                "+0 ~0 -0, 1 action",
+                "1 action to execute",
+                "1 action executed",
+                0,
+            ),
         ];
         for (counts, short, to_do, done, removed) in table {
             assert_eq!(counts.short('-'), short);
@@ -173,6 +221,18 @@ mod tests {
             assert_eq!((counts.total(), counts.removed()), (1, removed), "{short}");
             assert_ne!(counts.to_string(), none.to_string());
         }
+    }
+
+    #[test]
+    fn outputs_are_named_if_nothing_else_changes() {
+        let outputs = ChangeCounts { outputs: 2, ..ChangeCounts::default() };
+        assert_eq!(outputs.short('-'), "+0 ~0 -0, 2 outputs");
+        assert_eq!(outputs.occurring(false), "2 outputs to change");
+        assert_eq!(outputs.done(), "0 added, 0 changed, 0 destroyed, 2 outputs changed");
+        assert_eq!(outputs.to_string(), "0 to add, 0 to change, 0 to destroy, 2 outputs to change");
+        let both = ChangeCounts { moved: 1, ..outputs };
+        assert_eq!((both.short('-').as_str(), both.total()), ("+0 ~0 -0, 1 move", 1));
+        assert!(both.changes_resources() && !outputs.changes_resources());
     }
 
     #[test]

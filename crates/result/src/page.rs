@@ -113,8 +113,8 @@ fn title(result: &RunResult) -> String {
 }
 
 fn plan(result: &RunResult) -> PlanSection<'_> {
-    let RunResult { changes, drift, output_changes, changes_left_out, .. } = result;
-    PlanSection::new(changes, output_changes, drift, *changes_left_out)
+    let RunResult { actions, changes, drift, output_changes, changes_left_out, .. } = result;
+    PlanSection::new(changes, output_changes, drift, *changes_left_out).executing(actions, changes)
 }
 
 fn parts(result: &RunResult, lines: usize) -> Vec<(&'static str, &'static str, String)> {
@@ -123,7 +123,8 @@ fn parts(result: &RunResult, lines: usize) -> Vec<(&'static str, &'static str, S
         parts.push(("problem", "Error", String::new()));
     }
     if !plan(result).is_empty() {
-        let count = result.changes.len() + result.changes_left_out;
+        let outputs = result.counts.map_or(0, |counts| counts.outputs as usize);
+        let count = result.actions.len() + result.changes.len() + outputs + result.changes_left_out;
         parts.push(("plan", sections::title(&result.changes), count.to_string()));
     }
     let diagnostics = result.diagnostics.len() + result.warnings.len();

@@ -68,7 +68,10 @@ pub struct RunResult {
     pub resources_after: Option<u32>,
     /// Tests by result.
     pub tests: Option<TestCounts>,
-    /// The planned changes; not part of the JSON, because the report contains the plan.
+    /// The `action` blocks that are executed; not part of the JSON, because the report contains the plan.
+    #[serde(skip)]
+    pub actions: Vec<PlannedChange>,
+    /// The planned changes.
     #[serde(skip)]
     pub changes: Vec<PlannedChange>,
     /// Drift: changes outside of Terraform that the plan found.
@@ -117,6 +120,7 @@ impl RunResult {
             incomplete: None,
             resources_after: None,
             tests: None,
+            actions: Vec::new(),
             changes: Vec::new(),
             drift: Vec::new(),
             output_changes: Vec::new(),
@@ -131,8 +135,8 @@ impl RunResult {
 
     /// Sets the planned changes.
     pub fn set_changes(&mut self, changes: Changes) {
-        let Changes { planned, drift, outputs, left_out } = changes;
-        (self.changes, self.drift) = (planned, drift);
+        let Changes { actions, planned, drift, outputs, left_out } = changes;
+        (self.actions, self.changes, self.drift) = (actions, planned, drift);
         (self.output_changes, self.changes_left_out) = (outputs, left_out);
         if let Some(incomplete) = &mut self.incomplete {
             incomplete.changes = IncompleteChange::all(&self.changes);

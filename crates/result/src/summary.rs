@@ -133,10 +133,11 @@ fn table(result: &RunResult, text: &mut String) {
     if !numbers.is_empty() {
         let _ = writeln!(text, "\n### Changes\n\n{}", numbers.join(" · "));
     }
-    if !result.changes.is_empty() {
+    let all = || result.actions.iter().chain(&result.changes);
+    if all().next().is_some() {
         text.push_str("\n| | Action | Resource | |\n|:-:|---|---|---|\n");
     }
-    for change in result.changes.iter().take(MOST_ROWS) {
+    for change in all().take(MOST_ROWS) {
         let verb = verb(change);
         let mut remarks = remarks(change);
         let attributes = change.attributes.len() + change.more_attributes;
@@ -147,7 +148,7 @@ fn table(result: &RunResult, text: &mut String) {
         let (sign, address, label) = (mark(change), code(&change.address), label(change));
         let _ = writeln!(text, "| {sign} | {label} | {address} | {} |", remarks.join(", "));
     }
-    let more = result.changes.len().saturating_sub(MOST_ROWS) + result.changes_left_out;
+    let more = all().count().saturating_sub(MOST_ROWS) + result.changes_left_out;
     if more > 0 {
         let _ = writeln!(text, "\n… and {}.", counted(more, "more change"));
     }
@@ -212,6 +213,7 @@ mod tests {
             previous_address: None,
             action: Action::Update,
             imported: false,
+            import_id: None,
             reason: None,
             attributes: vec![AttributeChange {
                 path: "input".to_owned(),
@@ -303,6 +305,31 @@ mod tests {
             | **total** | | **1 min 35 s** | |
         "#]]
         .assert_eq(&summary(&result, SUMMARY_LIMIT));
+    }
+
+    #[test]
+    fn actions_and_what_vanished_are_named() {
+        let mut result = result();
+        result.counts = Some(crate::ChangeCounts { actions: 1, ..Default::default() });
+        let named = |address: &str, action| PlannedChange {
+            action,
+            attributes: Vec::new(),
+            more_attributes: 0,
+            reason: Some("after a.b is created".to_owned()),
+            ..change(address, Shown::Unknown)
+        };
+        result.actions.push(named("action.x.y", Action::Execute));
+        result.drift.push(named("a.gone", Action::Gone));
+        let text = summary(&result, SUMMARY_LIMIT);
+        for line in [
+            "**1** to execute",
+            "| » | execute | `action.x.y` | after a.b is created |",
+            "<summary>Will be executed</summary>",
+            "- a.gone (gone), deleted outside of Terraform, after a.b is created",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(text.find("Will be executed") < text.find("a.gone"), "{text}");
     }
 
     #[test]

@@ -62,6 +62,9 @@ pub(super) const fn verb(change: &PlannedChange) -> &'static str {
         Action::Delete => "destroy",
         Action::Read => "read",
         Action::Forget => "forget",
+        Action::Execute => "execute",
+        Action::Changed => "changed",
+        Action::Gone => "gone",
         Action::Nothing if change.imported => "import",
         Action::Nothing => "move",
     }
@@ -71,12 +74,13 @@ pub(super) const fn verb(change: &PlannedChange) -> &'static str {
 pub(super) fn sign(verb: &str) -> &'static str {
     match verb {
         "create" => "+",
-        "update" => "~",
+        "update" | "changed" => "~",
         "replace" => "±",
-        "destroy" => "−",
+        "destroy" | "gone" => "−",
         "read" => "↓",
         "forget" => "×",
         "import" => "⇤",
+        "execute" => "»",
         _ => "→",
     }
 }
@@ -92,6 +96,7 @@ pub(super) fn label(change: &PlannedChange) -> Cow<'static, str> {
         "forget" => "forgotten",
         "import" => "imported",
         "move" => "moved",
+        "execute" => "executed",
         other => other,
     };
     match change.outcome {
@@ -118,7 +123,10 @@ pub const fn unstored(action: Action) -> &'static str {
         | Action::Replace
         | Action::Read
         | Action::Forget
-        | Action::Nothing => "not in the stored state",
+        | Action::Nothing
+        | Action::Execute
+        | Action::Changed
+        | Action::Gone => "not in the stored state",
     }
 }
 
@@ -135,15 +143,20 @@ pub(super) const fn outcome_style(change: &PlannedChange) -> &'static str {
 /// Additional remarks about a change.
 pub(super) fn remarks(change: &PlannedChange) -> Vec<String> {
     let mut remarks = Vec::new();
-    if change.imported && change.action != Action::Nothing {
-        remarks.push("imported".to_owned());
+    match &change.import_id {
+        Some(id) => remarks.push(format!("imported as {id}")),
+        None if change.imported && change.action != Action::Nothing => {
+            remarks.push("imported".to_owned());
+        }
+        None => {}
+    }
+    if change.action == Action::Gone {
+        remarks.push("deleted outside of Terraform".to_owned());
     }
     if let Some(previous) = &change.previous_address {
         remarks.push(format!("was {previous}"));
     }
-    if let Some(reason) = &change.reason {
-        remarks.push(reason.replace('_', " "));
-    }
+    remarks.extend(change.reason.clone());
     match change.outcome {
         Some(ChangeOutcome::Tainted) => remarks.push("the next apply replaces it".to_owned()),
         Some(ChangeOutcome::Interrupted) => {
@@ -160,6 +173,16 @@ pub(super) fn remarks(change: &PlannedChange) -> Vec<String> {
     remarks
 }
 
+/// The heading of the `actions` of a plan with these `changes`.
+pub(super) fn actions_title(actions: &[PlannedChange], changes: &[PlannedChange]) -> &'static str {
+    let is_applied = |changes: &[PlannedChange]| changes.iter().any(|it| it.outcome.is_some());
+    match (is_applied(actions), is_applied(changes)) {
+        (true, _) => "Executed",
+        (false, true) => "Actions",
+        (false, false) => "Will be executed",
+    }
+}
+
 /// The number of resources by action, with style and words: `to add`, or `added` after an apply.
 /// Zero is omitted except for the usual three.
 pub(super) fn counts(result: &RunResult) -> Vec<(u32, &'static str, &'static str)> {
@@ -169,11 +192,17 @@ pub(super) fn counts(result: &RunResult) -> Vec<(u32, &'static str, &'static str
         (counts.change, "update", "to change", "changed"),
         (counts.destroy, "destroy", "to destroy", "destroyed"),
     ];
+    let outputs = match counts.outputs {
+        1 => ["output to change", "output changed"],
+        _ => ["outputs to change", "outputs changed"],
+    };
     let rare = [
         (counts.replace, "replace", "to replace", "replaced"),
         (counts.import, "import", "to import", "imported"),
         (counts.moved, "move", "to move", "moved"),
         (counts.forget, "forget", "to forget", "forgotten"),
+        (counts.actions, "execute", "to execute", "executed"),
+        (counts.outputs, "update", outputs[0], outputs[1]),
     ];
     let rare = rare.into_iter().filter(|(count, ..)| *count > 0);
     let is_applied = result.is_applied();

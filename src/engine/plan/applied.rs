@@ -66,7 +66,9 @@ impl AppliedChanges {
             unsaved: states.unsaved.map(resources_of).transpose()?,
             reported,
         };
-        let mut applied = Self { counts: Some(ChangeCounts::default()), ..Self::default() };
+        // The state does not show what an action has done.
+        let counts = ChangeCounts { actions: reported.executed(), ..ChangeCounts::default() };
+        let mut applied = Self { counts: Some(counts), ..Self::default() };
         for change in &plan.resource_changes {
             let outcome = if change.mode == "data" {
                 change.outcome_of_reading(reported)
@@ -214,7 +216,9 @@ impl Made {
             Action::Delete => made.deleted,
             Action::Update => made.updated,
             Action::Forget => made.forgotten,
-            Action::Read | Action::Nothing => exists,
+            Action::Read | Action::Nothing | Action::Execute | Action::Changed | Action::Gone => {
+                exists
+            }
         };
         let outcome = if is_done {
             ChangeOutcome::Done
@@ -311,7 +315,10 @@ impl WireChange {
                 completed(CompleteAction::Create) && (is_destroyed || !self.plans("delete"))
             }
             Action::Nothing => completed(CompleteAction::Import),
-            Action::Read | Action::Forget => false,
+            // Of these, only resources are changes of an apply.
+            Action::Read | Action::Forget | Action::Execute | Action::Changed | Action::Gone => {
+                false
+            }
         }
     }
 

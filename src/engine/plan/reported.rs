@@ -35,6 +35,12 @@ pub struct ReportedResources {
     failed: BTreeSet<String>,
     /// The actions that it has completed, by address.
     completed: BTreeMap<String, BTreeSet<CompleteAction>>,
+    /// Addresses of `action` blocks that it was executing.
+    executing: BTreeSet<String>,
+    /// Addresses of `action` blocks that have failed.
+    failed_actions: BTreeSet<String>,
+    /// The number of `action` blocks that it has executed.
+    executed: u32,
     /// Whether the current lines belong to an error that has not named a resource yet.
     in_error: bool,
     /// Whether the tool may have ended without storing its state: it has said so, or something has killed it.
@@ -83,9 +89,51 @@ impl ReportedResources {
         self.is_unsaved = true;
     }
 
+    /// The number of `action` blocks whose execution is complete.
+    pub(in crate::engine) const fn executed(&self) -> u32 {
+        self.executed
+    }
+
+    /// The sentence about `action` blocks that have failed or were interrupted; none without such blocks.
+    #[must_use]
+    pub fn failed_actions(&self) -> Option<String> {
+        let sentence = |addresses: &BTreeSet<String>, what: &str| {
+            let named: Vec<_> = addresses.iter().map(|address| format!("`{address}`")).collect();
+            (!named.is_empty()).then(|| format!("{what}: {}", named.join(", ")))
+        };
+        let failed = sentence(&self.failed_actions, "failed action");
+        failed.or_else(|| sentence(&self.executing, "interrupted action"))
+    }
+
+    /// Reads a line about an `action` block, if it is one.
+    fn read_action(&mut self, line: &str) {
+        let parts = ["Action started: ", "Action complete: ", "Action failed: "];
+        let Some((kind, rest)) =
+            parts.iter().find_map(|kind| Some((*kind, line.strip_prefix(kind)?)))
+        else {
+            return;
+        };
+        let address = rest.split_once(" (triggered by ").map_or(rest, |(address, _)| address);
+        match kind {
+            "Action started: " if self.executing.len() < MAX_RESOURCES => {
+                self.executing.insert(address.to_owned());
+            }
+            "Action complete: " => {
+                self.executing.remove(address);
+                self.executed += 1;
+            }
+            "Action failed: " if self.failed_actions.len() < MAX_RESOURCES => {
+                self.executing.remove(address);
+                self.failed_actions.insert(address.to_owned());
+            }
+            _ => {}
+        }
+    }
+
     /// Reads a line of standard output.
     pub(in crate::engine) fn read_progress(&mut self, line: &[u8]) {
         let Ok(line) = std::str::from_utf8(line) else { return };
+        self.read_action(line);
         match resource_line(line) {
             Some(ResourceLine::Working { address, .. })
                 if self.working.len() < MAX_RESOURCES && !self.working.contains(address) =>
@@ -202,6 +250,26 @@ mod tests {
         let mut reported = ReportedResources::default();
         reported.read_progress(b"Two interrupts received. Exiting immediately.");
         assert!(reported.is_unsaved());
+    }
+
+    #[test]
+    fn failed_and_interrupted_actions_are_named() {
+        let mut reported = ReportedResources::default();
+        for line in [
+            "Action started: action.x.done (triggered by a.b)",
+            "Action complete: action.x.done (triggered by a.b)",
+            "Action started: module.m.action.x.y[\"k\"] (triggered by CLI)",
+        ] {
+            reported.read_progress(line.as_bytes());
+        }
+        assert_eq!(reported.executed(), 1);
+        let named = "interrupted action: `module.m.action.x.y[\"k\"]`";
+        assert_eq!(reported.failed_actions().as_deref(), Some(named));
+        let line = "Action failed: module.m.action.x.y[\"k\"] (triggered by CLI) - exit status 1";
+        reported.read_progress(line.as_bytes());
+        let named = "failed action: `module.m.action.x.y[\"k\"]`";
+        assert_eq!(reported.failed_actions().as_deref(), Some(named));
+        assert_eq!(ReportedResources::default().failed_actions(), None);
     }
 
     #[test]

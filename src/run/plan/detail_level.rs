@@ -56,7 +56,13 @@ impl DetailLevel {
             Self::WithoutState => !matches!(member, "prior_state" | "configuration"),
             Self::Changes | Self::ChangesAndCutText | Self::ChangesAlone => matches!(
                 member,
-                "format_version" | "terraform_version" | "resource_changes" | "output_changes"
+                "format_version"
+                    | "terraform_version"
+                    | "resource_changes"
+                    | "output_changes"
+                    | "action_invocations"
+                    | "deferred_action_invocations"
+                    | "checks"
             ),
             Self::CutText | Self::Note => false,
         }

@@ -46,7 +46,6 @@ pub(in crate::run) struct StatusReport<'a> {
 
 /// The counts of actions that are in few plans. A number that is 0 is omitted.
 #[derive(Debug, Default, Serialize)]
-#[expect(clippy::struct_field_names, reason = "the names of the API")]
 struct RareCounts {
     #[serde(skip_serializing_if = "Option::is_none")]
     resources_to_replace: Option<u32>,
@@ -56,6 +55,10 @@ struct RareCounts {
     resources_to_move: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resources_to_forget: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actions_to_execute: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outputs_to_change: Option<u32>,
 }
 
 impl RareCounts {
@@ -66,6 +69,8 @@ impl RareCounts {
             resources_to_import: some(counts.import),
             resources_to_move: some(counts.moved),
             resources_to_forget: some(counts.forget),
+            actions_to_execute: some(counts.actions),
+            outputs_to_change: some(counts.outputs),
         }
     }
 }
@@ -221,5 +226,8 @@ mod tests {
             );
             assert_eq!(json(&StatusReport::of(&result, StopStatus::Cancelled)), expected);
         }
+        result.counts = Some(ChangeCounts { actions: 1, outputs: 2, ..counts });
+        let text = json(&StatusReport::of(&result, StopStatus::Cancelled));
+        assert!(text.ends_with(r#","actions_to_execute":1,"outputs_to_change":2}"#), "{text}");
     }
 }

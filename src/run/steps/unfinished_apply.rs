@@ -56,7 +56,7 @@ impl UnfinishedApply {
             failure.advice = Some(hints.join("; "));
         }
         let printed = is_printed.then(|| PRINTED.to_owned());
-        for part in [made, note, printed].into_iter().flatten() {
+        for part in [reported.failed_actions(), made, note, printed].into_iter().flatten() {
             failure.reason = format!("{}; {part}", failure.reason);
         }
         failure

@@ -173,8 +173,7 @@ fn documentation_lists_the_step_outputs() {
         destroy: 1,
         replace: 1,
         import: 0,
-        moved: 0,
-        forget: 0,
+        ..ChangeCounts::default()
     });
     result.tests = Some(TestCounts { passed: 3, failed: 0, skipped: 1 });
     let rows = step_outputs(&result).into_iter();

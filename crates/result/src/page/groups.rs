@@ -75,6 +75,7 @@ mod tests {
                 previous_address: None,
                 action: *action,
                 imported: false,
+                import_id: None,
                 reason: None,
                 attributes: Vec::new(),
                 more_attributes: 0,

@@ -7,7 +7,7 @@ use askama::Template;
 
 use super::groups::Group;
 use super::view::{self, Attribute, Bar, Change, Diagnostic};
-use crate::wording::{duration, sign, verb};
+use crate::wording::{actions_title, duration, sign, verb};
 use crate::{AttributeChange, PlannedChange, Timings};
 
 /// The order of the verbs in the filter.
@@ -22,6 +22,8 @@ const FEW: usize = 12;
 #[template(path = "plan.html")]
 pub struct PlanSection<'a> {
     title: &'static str,
+    actions_title: &'static str,
+    actions: Vec<Change<'a>>,
     /// Verb, sign, and number of resources.
     verbs: Vec<(&'static str, &'static str, usize)>,
     groups: Vec<Group<'a>>,
@@ -48,12 +50,21 @@ impl<'a> PlanSection<'a> {
     ) -> Self {
         Self {
             title: title(changes),
+            actions_title: "",
+            actions: Vec::new(),
             verbs: verbs(changes),
             groups: Group::all(changes, changes.len() <= FEW),
             outputs: outputs.iter().map(Attribute::of).collect(),
             drift: drift.iter().map(|change| Change::of(change, drift.len() <= FEW)).collect(),
             left_out,
         }
+    }
+
+    /// The section with the `actions` that are executed, before the `changes`.
+    #[must_use]
+    pub fn executing(self, actions: &'a [PlannedChange], changes: &'a [PlannedChange]) -> Self {
+        let shown = actions.iter().map(|action| Change::of(action, actions.len() <= FEW));
+        Self { actions_title: actions_title(actions, changes), actions: shown.collect(), ..self }
     }
 
     /// The section with another heading than "Plan" or "Changes".
@@ -66,6 +77,7 @@ impl<'a> PlanSection<'a> {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.groups.is_empty()
+            && self.actions.is_empty()
             && self.outputs.is_empty()
             && self.drift.is_empty()
             && self.left_out == 0
@@ -135,5 +147,67 @@ impl TimingsTable {
     pub fn new(timings: &Timings, failed: Option<butler_base::event::Phase>, status: &str) -> Self {
         let (bars, total) = (Bar::all(timings, failed), duration(timings.total));
         Self { bars, total, status: status.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Action, ChangeOutcome, Shown};
+
+    fn change(address: &str, action: Action) -> PlannedChange {
+        PlannedChange {
+            address: address.to_owned(),
+            previous_address: None,
+            action,
+            imported: false,
+            import_id: None,
+            reason: None,
+            attributes: Vec::new(),
+            more_attributes: 0,
+            outcome: None,
+        }
+    }
+
+    #[test]
+    fn actions_are_shown_before_the_changes() {
+        let action = PlannedChange {
+            reason: Some("after a.b is created".to_owned()),
+            ..change("action.x.y", Action::Execute)
+        };
+        let (mut actions, changes) = ([action], [change("a.b", Action::Create)]);
+        let html =
+            PlanSection::new(&changes, &[], &[], 0).executing(&actions, &changes).to_string();
+        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text}: {html}"));
+        assert!(at("Will be executed") < at("action.x.y"), "{html}");
+        assert!(at("after a.b is created") < at("id=\"changes\""), "{html}");
+        let alone = PlanSection::new(&[], &[], &[], 0).executing(&actions, &[]);
+        assert!(!alone.is_empty() && alone.to_string().contains("Will be executed"));
+        actions[0].outcome = Some(ChangeOutcome::Done);
+        let html = PlanSection::new(&[], &[], &[], 0).executing(&actions, &[]).to_string();
+        assert!(html.contains("<h3>Executed ") && html.contains(">executed<"), "{html}");
+    }
+
+    #[test]
+    fn import_shows_its_id_and_values_and_what_vanished_is_gone() {
+        let shown = |text: &str| Some(Shown::Value(text.to_owned()));
+        let attribute = AttributeChange {
+            path: "tags".to_owned(),
+            before: shown("\"b\""),
+            after: shown("\"b\""),
+            forces_replacement: false,
+        };
+        let import = PlannedChange {
+            imported: true,
+            import_id: Some("\"i-1\"".to_owned()),
+            attributes: vec![attribute],
+            ..change("a.b", Action::Nothing)
+        };
+        let (changes, drift) = ([import], [change("a.c", Action::Gone)]);
+        let html = PlanSection::new(&changes, &[], &drift, 0).to_string();
+        assert!(html.contains("imported as &#34;i-1&#34;"), "{html}");
+        assert_eq!(html.matches("&#34;b&#34;").count(), 1, "{html}");
+        assert!(html.contains("deleted outside of Terraform"), "{html}");
+        assert!(!html.contains("destroy"), "{html}");
     }
 }

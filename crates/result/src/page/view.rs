@@ -146,6 +146,7 @@ pub(super) struct Attribute<'a> {
 impl<'a> Attribute<'a> {
     pub(super) fn of(change: &'a AttributeChange) -> Self {
         let (kind, sign) = match (&change.before, &change.after) {
+            _ if change.stays() => ("same", " "),
             (None, _) => ("add", "+"),
             (_, None) => ("del", "−"),
             _ => ("mod", "~"),
@@ -165,7 +166,7 @@ impl<'a> Attribute<'a> {
             sign,
             path: text(&change.path),
             forces: change.forces_replacement,
-            before: side(&change.before),
+            before: if change.stays() { None } else { side(&change.before) },
             after: side(&change.after),
             lines: lines(change),
         }
@@ -188,6 +189,9 @@ fn lines(change: &AttributeChange) -> Vec<(&'static str, Cow<'_, str>)> {
         return Vec::new();
     }
     let owned = |line: &str| Cow::Owned(text(line).into_owned());
+    if change.stays() {
+        return after.lines().map(|line| (" ", owned(line))).collect();
+    }
     line_diff(&before, &after)
         .into_iter()
         .map(|line| match line {

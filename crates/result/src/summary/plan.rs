@@ -5,12 +5,16 @@ use std::fmt::Write as _;
 use crate::line_diff::{Line, line_diff};
 use crate::markdown::fenced;
 use crate::visible::visible;
-use crate::wording::{counted, label, remarks, value, verb};
+use crate::wording::{actions_title, counted, label, remarks, value, verb};
 use crate::{AttributeChange, PlannedChange, RunResult, Shown};
 
 /// The plan, folded, up to the size limit.
 pub(in crate::summary) fn write_plan(result: &RunResult, room: usize, text: &mut String) {
-    let parts = [("The plan", &result.changes), ("Changed outside of the module", &result.drift)];
+    let parts = [
+        (actions_title(&result.actions, &result.changes), &result.actions),
+        ("The plan", &result.changes),
+        ("Changed outside of the module", &result.drift),
+    ];
     let mut room = room;
     for (title, changes) in parts {
         let blocks = changes.iter().map(resource);
@@ -54,7 +58,7 @@ fn resource(change: &PlannedChange) -> String {
     let verb = verb(change);
     let mark = match verb {
         "create" => "+",
-        "destroy" => "-",
+        "destroy" | "gone" => "-",
         "read" | "forget" | "move" | "import" => " ",
         _ => "!",
     };
@@ -78,6 +82,7 @@ fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
     let note = if change.forces_replacement { " # forces replacement" } else { "" };
     let is_text = |shown: &Option<Shown>| matches!(shown, Some(Shown::Text(_)));
     let mark = match (&change.before, &change.after) {
+        _ if change.stays() => ' ',
         (None, _) => '+',
         (_, None) => '-',
         _ => '!',
@@ -86,6 +91,12 @@ fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
         let of = |shown: &Option<Shown>| shown.as_ref().map(value).unwrap_or_default().to_owned();
         let _ = writeln!(text, "{mark} {indent}{path} ={note}");
         let (before, after) = (of(&change.before), of(&change.after));
+        if change.stays() {
+            for line in after.lines() {
+                let _ = writeln!(text, "  {indent}    {}", visible(line));
+            }
+            return;
+        }
         for line in line_diff(&before, &after) {
             let (mark, line) = match line {
                 Line::Old(line) => ("-", visible(line)),
@@ -97,7 +108,8 @@ fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
         }
         return;
     }
-    let values: Vec<_> = [&change.before, &change.after]
+    let before = change.before.as_ref().filter(|_| !change.stays());
+    let values: Vec<_> = [before, change.after.as_ref()]
         .into_iter()
         .flatten()
         .map(|shown| visible(value(shown)).replace('\n', " "))

@@ -88,6 +88,8 @@ impl EndOfRun {
             import: rare("resources_to_import"),
             moved: rare("resources_to_move"),
             forget: rare("resources_to_forget"),
+            actions: rare("actions_to_execute"),
+            outputs: rare("outputs_to_change"),
         });
         let (message, mut of_error) =
             error.map(|error| (error.message, error.other)).unwrap_or_default();
@@ -421,6 +423,9 @@ mod tests {
             let (is_empty, said) = counts(&format!(r#", "resources_to_{field}": 2"#));
             assert_eq!((is_empty, said), (false, format!("2 to {words}")));
         }
+        let said = counts(r#", "actions_to_execute": 1"#);
+        assert_eq!(said, (false, "1 action to execute".to_owned()));
+        assert_eq!(counts(r#", "outputs_to_change": 1"#).1, "1 output to change");
         assert_eq!(counts(""), (true, String::new()));
         assert_eq!(counts(r#", "resources_to_move": "2""#), (true, String::new()));
     }

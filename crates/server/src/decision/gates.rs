@@ -123,6 +123,8 @@ pub(crate) enum WhyApproval {
     DestroyLimit(u64),
     /// Its commit has no known ancestor in common with those that were read before.
     UnrelatedHistory,
+    /// It executes actions, and there is a limit for what it may delete: nobody knows what an action deletes.
+    Actions,
     /// The apply before it has failed after it may have changed something.
     FailedApply,
 }
@@ -151,6 +153,9 @@ impl WhyApproval {
                     planned.revision.commit
                 )
             }
+            Self::Actions => format!(
+                "{summary}; `destroy-limit` cannot count what actions destroy, so a person must look at them"
+            ),
             Self::FailedApply => format!(
                 "{summary}; the apply before it failed and may have changed something, so it is not repeated \
                  without a person"
@@ -164,11 +169,13 @@ impl WhyApproval {
 pub(crate) fn why_approval(layer: &Layer, runs: &[Run], planned: &Run) -> Option<WhyApproval> {
     let plan = planned.plan.as_ref()?;
     let over_limit = layer.destroy_limit.filter(|limit| plan.counts.removed() > *limit);
+    let has_uncounted = layer.destroy_limit.is_some() && plan.counts.actions > 0;
     match (layer.strategy, over_limit) {
         _ if planned.destroys => Some(WhyApproval::Destroys),
         _ if planned.unrelated_to.is_some() => Some(WhyApproval::UnrelatedHistory),
         (Strategy::Approve | Strategy::PlanOnly, _) => Some(WhyApproval::Strategy),
         (Strategy::Auto, Some(limit)) => Some(WhyApproval::DestroyLimit(limit)),
+        (Strategy::Auto, None) if has_uncounted => Some(WhyApproval::Actions),
         (Strategy::Auto, None) => {
             follows_failed_apply(runs, planned).then_some(WhyApproval::FailedApply)
         }

@@ -61,7 +61,8 @@ mod tests {
             "reason": "The plan is applied when a user approves it.",
             "action": "plan",
             "counts": {
-                "add": 3, "change": 0, "destroy": 1, "replace": 0, "import": 0, "move": 0, "forget": 0
+                "add": 3, "change": 0, "destroy": 1, "replace": 0, "import": 0, "move": 0, "forget": 0,
+                "actions": 0, "outputs": 0
             },
             "commit": "0123456789abcdef0123456789abcdef01234567",
             "run": "r1",

@@ -187,6 +187,10 @@ fn approval(known: &Known, run: &Run) -> Option<&'static str> {
             "The commit has no known ancestor in common with what was read before: check that the address still leads \
              to the same repository. The plan is applied when a user approves it."
         }
+        WhyApproval::Actions => {
+            "The plan executes actions, and `destroy-limit` cannot count what they destroy; it is applied when a \
+             user approves it."
+        }
         WhyApproval::FailedApply => {
             "The apply before it failed and may have changed something; the plan is applied when a user \
              approves it."

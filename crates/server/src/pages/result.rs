@@ -181,7 +181,8 @@ fn plan_html(
         }
     }
     let section =
-        PlanSection::new(&changes.planned, &changes.outputs, &changes.drift, changes.left_out);
+        PlanSection::new(&changes.planned, &changes.outputs, &changes.drift, changes.left_out)
+            .executing(&changes.actions, &changes.planned);
     // Nothing of a drift check is ever applied, so it is not called a plan.
     let section = if action == Action::Drift { section.titled("What differs") } else { section };
     Ok(if section.is_empty() { String::new() } else { section.to_string() })

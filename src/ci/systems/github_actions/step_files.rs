@@ -33,6 +33,7 @@ pub fn step_outputs(result: &RunResult) -> Vec<(&'static str, String)> {
         ("destroy", text(counts.map(|counts| counts.destroy))),
         ("replace", text(counts.map(|counts| counts.replace))),
         ("import", text(counts.map(|counts| counts.import))),
+        ("actions", text(counts.map(|counts| counts.actions))),
         ("failed", text(counts.map(|_| incomplete.map_or(0, Incomplete::failed)))),
         ("not-in-state", text(counts.map(|_| incomplete.map_or(0, |it| it.not_in_state)))),
         ("not-started", text(counts.map(|_| incomplete.map_or(0, |it| it.not_started)))),

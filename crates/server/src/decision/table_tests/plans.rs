@@ -54,6 +54,19 @@ pub(super) fn rows() -> Vec<Row> {
             (PendingTrigger, "create apply plan", &[], false),
         ),
         (
+            "actions without a destroy limit",
+            auto().with(|w| w.planned().counts.actions = 1),
+            (PendingTrigger, "create apply plan", &[], false),
+        ),
+        (
+            "actions below the destroy limit",
+            auto().with(|w| {
+                w.planned().counts.actions = 1;
+                w.layer.as_mut().unwrap().destroy_limit = Some(9);
+            }),
+            (PendingTrigger, "", &[Gate::Approval], true),
+        ),
+        (
             "at the destroy limit",
             auto().with(|w| {
                 w.planned();
