@@ -23,7 +23,7 @@ pub(super) struct Findings {
     pub(super) plan_changes: Option<bool>,
     /// The version of the state: that of the plan, or the one that the run has left. `None` if it is not known.
     pub(super) state: Option<StateVersion>,
-    /// Whether a check for drift compares the code with the state, because another program has written the state.
+    /// Whether a check for drift compares the code with the state.
     pub(super) compares_code: bool,
     /// Whether the plan has changes that a user can be asked to confirm.
     pub(super) awaits_confirmation: bool,

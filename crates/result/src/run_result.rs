@@ -56,7 +56,8 @@ pub struct RunResult {
     /// not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StateVersion>,
-    /// Whether a check for drift compares the code with the state, because another program has written the state.
+    /// Whether a check for drift compares the code with the state: because another program has written the state, or
+    /// because the registry wants it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub compares_code: bool,
     /// Resources by action: planned actions of a plan, completed actions of an apply or destroy.

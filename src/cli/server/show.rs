@@ -31,7 +31,10 @@ fn notes(layer: &Value) -> String {
 /// Why nothing is started, and drift that was found.
 fn noted(layer: &Value) -> String {
     let drift = (layer["drift"] == "found").then(|| format!("drift {}", drift(layer)));
-    let notes = [drift.unwrap_or_default(), reasons(layer)].into_iter();
+    let failing: Vec<_> =
+        layer["failingChecks"].as_array().into_iter().flatten().map(text).collect();
+    let checks = (!failing.is_empty()).then(|| format!("checks failing: {}", failing.join(", ")));
+    let notes = [drift.unwrap_or_default(), checks.unwrap_or_default(), reasons(layer)].into_iter();
     notes.filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
@@ -40,6 +43,13 @@ fn drift(layer: &Value) -> String {
     match layer["driftKind"].as_str() {
         Some("changed-outside") if layer["drift"] == "found" => {
             "found (changed outside of this server)".to_owned()
+        }
+        Some("code-differs") if layer["drift"] == "found" => {
+            match layer["wantedChanges"].as_u64() {
+                Some(1) => "found (the code wants 1 change)".to_owned(),
+                Some(count) => format!("found (the code wants {count} changes)"),
+                None => "found (the code wants changes)".to_owned(),
+            }
         }
         Some(kind) if layer["drift"] == "found" => format!("found ({kind})"),
         _ => text(&layer["drift"]),

@@ -10,13 +10,14 @@ use super::state_lock;
 use super::state_secrets::register_state_secrets;
 use super::state_version;
 use super::workspace_choice::select_workspace;
-use crate::engine::{Engine, PlanMode};
+use crate::engine::{Engine, PlanMode, Planned};
 use crate::report::RunLog;
 use crate::run::directory::recovery;
 use crate::run::failure::Failure;
 use crate::run::findings::Findings;
 use butler_base::error::FailureClass;
 use butler_base::event::Phase;
+use butler_protocol::backend::{DriftComparison, StateReport};
 use butler_protocol::spec::{ChangesExit, Operation, PlanFile, PlanPurpose};
 use butler_result::ChangeCounts;
 
@@ -120,33 +121,49 @@ async fn plan_only(
 
 /// Plans with `-refresh-only` and reports changes that were made outside of Terraform. If another program has written
 /// the state since the last run that the registry knows, state and infrastructure can be equal and differ from the code:
-/// then the check is a normal plan.
+/// then the check is a normal plan, and if the registry wants the code to be compared.
 async fn check_drift(
     engine: &Engine<'_, RunLog>,
     input: &CommandInput<'_>,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
-    let mut plan = make_plan(engine, PlanMode::RefreshOnly, input, findings).await?;
-    findings.state = state_version::planned_on(&input.options.state_report, &plan);
-    findings.counts = Some(ChangeCounts::default());
-    findings.summary = Some(plan.summary.drift_line(engine.tool.product.title()));
-    let mut has_drift = !plan.summary.drift.is_empty();
-    if let Some(sentence) =
-        state_version::foreign(&input.options.state_report, findings.state.as_ref())
-    {
+    let report = &input.options.state_report;
+    if matches!(report, StateReport::Send { compare: DriftComparison::Code, .. }) {
+        return compare_code(engine, input, findings).await;
+    }
+    let plan = make_plan(engine, PlanMode::RefreshOnly, input, findings).await?;
+    findings.state = state_version::planned_on(report, &plan);
+    if let Some(sentence) = state_version::foreign(report, findings.state.as_ref()) {
         engine.log.announce(&sentence);
         plan.files.remove();
         input.remote.discard(engine).await;
-        plan = make_plan(engine, PlanMode::Normal, input, findings).await?;
-        findings.compares_code = true;
-        findings.counts = Some(plan.summary.counts);
-        findings.summary = Some(plan.summary.line());
-        has_drift = plan.summary.has_changes();
+        return compare_code(engine, input, findings).await;
     }
+    findings.counts = Some(ChangeCounts::default());
+    findings.summary = Some(plan.summary.drift_line(engine.tool.product.title()));
+    end_check(input, !plan.summary.drift.is_empty(), plan, findings);
+    Ok(())
+}
+
+/// Checks for drift with a normal plan.
+async fn compare_code(
+    engine: &Engine<'_, RunLog>,
+    input: &CommandInput<'_>,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let plan = make_plan(engine, PlanMode::Normal, input, findings).await?;
+    findings.state = state_version::planned_on(&input.options.state_report, &plan);
+    findings.compares_code = true;
+    findings.counts = Some(plan.summary.counts);
+    findings.summary = Some(plan.summary.line());
+    end_check(input, plan.summary.has_changes(), plan, findings);
+    Ok(())
+}
+
+fn end_check(input: &CommandInput<'_>, has_drift: bool, plan: Planned, findings: &mut Findings) {
     findings.plan_changes = Some(has_drift);
     findings.ends_with_changes = is_detailed(input) && has_drift;
     findings.plan = Some(plan);
-    Ok(())
 }
 
 /// Whether changes have an exit code of their own (`--detailed-exitcode`).

@@ -21,7 +21,7 @@ pub(super) fn planned_on(report: &StateReport, plan: &Planned) -> Option<StateVe
 
 /// The sentence about a state that another program has written since the version that the registry knows.
 pub(super) fn foreign(report: &StateReport, found: Option<&StateVersion>) -> Option<String> {
-    let (StateReport::Send { known: Some(known) }, Some(found)) = (report, found) else {
+    let (StateReport::Send { known: Some(known), .. }, Some(found)) = (report, found) else {
         return None;
     };
     if known == found {
@@ -61,11 +61,14 @@ pub(super) async fn left_by_apply(
 mod tests {
     use super::*;
 
+    use butler_protocol::backend::DriftComparison;
+
     #[test]
     fn only_another_version_than_the_known_one_is_foreign() {
         let version = |lineage: &str, serial| StateVersion { lineage: lineage.to_owned(), serial };
         let foreign = |known: Option<StateVersion>, found: Option<StateVersion>| {
-            foreign(&StateReport::Send { known }, found.as_ref())
+            let compare = DriftComparison::State;
+            foreign(&StateReport::Send { known, compare }, found.as_ref())
         };
         let known = || Some(version("a", 4));
         assert_eq!(foreign(known(), known()), None);

@@ -29,11 +29,7 @@ pub(super) struct UnfinishedApply {
     pub(super) reported: ReportedResources,
     /// The file with the state that the tool could not store.
     pub(super) state: Option<PathBuf>,
-<<<<<<< ours
-    /// What became of this state, or of the apply on a server, for the reason.
-=======
-    /// The place of this state and the next step, for the reason.
->>>>>>> theirs
+    /// The place of this state and the next step, or what became of the apply on a server, for the reason.
     pub(super) note: Option<String>,
     /// Whether a server makes the apply and may go on with it. The state does not tell then what it has done.
     pub(super) goes_on: bool,

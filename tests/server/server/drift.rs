@@ -3,6 +3,7 @@
 use super::files::Files;
 use super::*;
 use butler_testing::files_provider::FilesProvider;
+use serde_json::json;
 
 /// The files of the module, with this content of the first one.
 fn module(managed: &Path, first: &str) -> String {
@@ -24,6 +25,11 @@ async fn applied(drift: &str) -> Files {
 
 /// The kinds of the events about drift.
 fn events(installation: &Installation) -> Vec<String> {
+    events_of(installation, "drift-")
+}
+
+/// The kinds of the events whose names begin like this.
+fn events_of(installation: &Installation, prefix: &str) -> Vec<String> {
     let address = &installation.server.as_ref().unwrap().address;
     let token = std::fs::read_to_string(installation.data().join("admin.token")).unwrap();
     let output = std::process::Command::new("curl")
@@ -35,7 +41,49 @@ fn events(installation: &Installation) -> Vec<String> {
     let events: Value = serde_json::from_slice(&output.stdout).unwrap();
     let kinds = events["items"].as_array().unwrap().iter();
     let kinds = kinds.map(|event| event["kind"].as_str().unwrap().to_owned());
-    kinds.filter(|kind| kind.starts_with("drift-")).collect()
+    kinds.filter(|kind| kind.starts_with(prefix)).collect()
+}
+
+/// A check and an output of the first file.
+const CHECKED: &str = r#"
+check "content" {
+  assert {
+    condition     = files_file.f0.content == "first"
+    error_message = "The first file says something else."
+  }
+}
+output "first" { value = files_file.f0.content }
+"#;
+
+#[tokio::test]
+async fn failing_checks_and_moved_outputs_are_told_although_nothing_is_drift() {
+    let drift = "drift: {every: 1m, ignore: [files_file.f0.content]}";
+    let checked = |managed: &Path| format!("{}{CHECKED}", module(managed, "first"));
+    let files = Files::serve(EARLY, drift, checked).await;
+    files.installation.until(EARLY, "Succeeded", 2).await;
+    files.write("one", "changed by hand");
+    let layer = || files.installation.layer(EARLY);
+    eventually("a failing check", || layer()["failingChecks"] == json!(["check.content"])).await;
+    let layer = layer();
+    assert_eq!((&layer["drift"], &layer["movedOutputs"]), (&json!("none"), &json!(["first"])));
+    let notes = ["checks failing: check.content", "outputs have moved since the last apply: first"];
+    assert_eq!(layer["notes"], json!(notes));
+    let listed = text(&files.installation.ask(&["layer", "list"]));
+    assert!(listed.contains("checks failing: check.content"), "{listed}");
+    assert_eq!(events_of(&files.installation, "checks-"), ["checks-failed"]);
+    assert_eq!(events(&files.installation), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn check_that_compares_the_code_says_how_much_the_code_wants() {
+    let files = applied("compare: code").await;
+    files.write("one", "changed by hand");
+    until_drift(&files, "found", "code-differs").await;
+    assert_eq!(files.installation.layer(EARLY)["wantedChanges"], 1);
+    let listed = text(&files.installation.ask(&["layer", "list"]));
+    assert!(listed.contains("drift found (the code wants 1 change)"), "{listed}");
+    assert_eq!(files.content("one"), "changed by hand");
+    assert_eq!(events(&files.installation), ["drift-found"]);
 }
 
 #[tokio::test]

@@ -19,5 +19,5 @@ pub use kind::{BackendKind, LockLifetime, SettingsTranslation, StateLocation};
 pub use known_settings::SettingValue;
 pub use state_key::{StateKey, state_key};
 pub use state_lock::{Holder, InvalidLockId, LockId, StateLock};
-pub use state_version::{StateReport, StateVersion};
+pub use state_version::{DriftComparison, StateReport, StateVersion};
 pub use table::{LOCAL, UNKNOWN, is_public_setting, is_secret_setting, public_settings};

@@ -21,5 +21,18 @@ pub enum StateReport {
     Send {
         /// The version that the last run has left, if the registry knows it.
         known: Option<StateVersion>,
+        /// What a check for drift compares with the state.
+        compare: DriftComparison,
     },
+}
+
+/// What a check for drift compares with the state.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum DriftComparison {
+    /// The infrastructure, or the code if another program has written the state.
+    #[default]
+    State,
+    /// The code.
+    Code,
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::entries::{Entries, JsonText};
 use super::shape::problem;
-use crate::backend::{InvalidLockId, LockId, StateReport, StateVersion};
+use crate::backend::{DriftComparison, InvalidLockId, LockId, StateReport, StateVersion};
 use crate::spec::{
     ArchiveSource, Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, PlanFile,
     PlanPurpose, RequestedVersion, RequestedVersionError, RunSpec, SecretReference,
@@ -201,7 +201,9 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
             force_unlock: wire.force_unlock.map(|id| force_unlock(operation, id)).transpose()?,
             state_report: wire
                 .state_report
-                .map_or(StateReport::Omit, |report| StateReport::Send { known: report.known }),
+                .map_or(StateReport::Omit, |WireStateReport { known, compare }| {
+                    StateReport::Send { known, compare }
+                }),
         },
         terraform_settings: wire.terraform_settings.map(|settings| settings.0),
         run_id: wire.run_id,
@@ -250,6 +252,8 @@ struct WireConfig {
 #[derive(Deserialize)]
 struct WireStateReport {
     known: Option<StateVersion>,
+    #[serde(default)]
+    compare: DriftComparison,
 }
 
 #[derive(Deserialize)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use secrecy::ExposeSecret as _;
 
 use super::{ConfigError, Parsed, StopStatus, parse_config};
-use crate::backend::{StateReport, StateVersion};
+use crate::backend::{DriftComparison, StateReport, StateVersion};
 use crate::spec::{PlanFile, PlanPurpose, SecretReference, SensitiveValues, Source};
 
 const MINIMAL: &str = r#"{"operation":"plan","source":{"gitRepo":"https://github.com/org/infra.git","gitRef":"v1.2.0"}}"#;
@@ -186,11 +186,17 @@ fn version_of_the_state_is_reported_if_it_is_asked_for() {
     let report = |field: &str| with(field).map(|parsed| parsed.spec.state_report);
     assert_eq!(report(r#""stateReport":null"#).unwrap(), StateReport::Omit);
     for none in [r#""stateReport":{}"#, r#""stateReport":{"known":null}"#] {
-        assert_eq!(report(none).unwrap(), StateReport::Send { known: None });
+        assert_eq!(
+            report(none).unwrap(),
+            StateReport::Send { known: None, compare: DriftComparison::State }
+        );
     }
     let known = StateVersion { lineage: "a-b".to_owned(), serial: 7 };
     let given = r#""stateReport":{"known":{"lineage":"a-b","serial":7}}"#;
-    assert_eq!(report(given).unwrap(), StateReport::Send { known: Some(known) });
+    assert_eq!(
+        report(given).unwrap(),
+        StateReport::Send { known: Some(known), compare: DriftComparison::State }
+    );
     assert!(report(r#""stateReport":{"known":{"lineage":"a-b"}}"#).is_err());
 }
 

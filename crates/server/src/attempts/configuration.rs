@@ -168,9 +168,15 @@ pub(super) fn configuration(
     Ok(configuration)
 }
 
-/// The same configuration, which asks for the version of the state. `known` is the one that was left last.
-pub(super) fn with_state_report(mut configuration: Value, known: Option<&StateVersion>) -> Value {
-    configuration["stateReport"] = json!({"known": known});
+/// The same configuration, which asks for the version of the state. `known` is the one that was left last. A check for
+/// drift compares the code if it `compares_code`.
+pub(super) fn with_state_report(
+    mut configuration: Value,
+    known: Option<&StateVersion>,
+    compares_code: bool,
+) -> Value {
+    let compare = if compares_code { "code" } else { "state" };
+    configuration["stateReport"] = json!({"known": known, "compare": compare});
     configuration
 }
 

@@ -5,12 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::drift_ignore::Ignored;
-use crate::model::DriftKind;
+use crate::model::{DriftKind, Seen};
+
+/// How many checks that fail are named.
+const MOST_CHECKS: usize = 50;
 
 /// The parts of a plan that are about drift.
 #[derive(Debug, Default, Deserialize)]
@@ -18,8 +21,26 @@ use crate::model::DriftKind;
 struct Plan {
     resource_drift: Vec<ResourceChange>,
     resource_changes: Vec<ResourceChange>,
-    output_changes: Map<String, Value>,
+    output_changes: BTreeMap<String, Value>,
     prior_state: State,
+    checks: Vec<Check>,
+}
+
+/// The conditions of a check, a resource, an output or a variable.
+#[derive(Debug, Deserialize)]
+struct Check {
+    #[serde(default)]
+    address: CheckAddress,
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    instances: Vec<Self>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CheckAddress {
+    to_display: String,
 }
 
 /// A resource that differs from the state, or that the plan changes.
@@ -77,6 +98,8 @@ pub(super) enum Compared {
     State,
     /// The code with the state, because another program has written the state.
     Code,
+    /// The code with the state, because the configuration says so.
+    Always,
 }
 
 /// What differs, in one word, and the hash of the difference if there is drift.
@@ -88,6 +111,8 @@ pub(super) struct Found {
     pub(super) of_state: Option<String>,
     /// The entries of `drift.ignore` that name nothing of the layer.
     pub(super) unmatched: Vec<String>,
+    /// What else the plan says.
+    pub(super) seen: Seen,
 }
 
 /// The differences of one resource: for each path, the value before and after.
@@ -107,15 +132,16 @@ pub(super) fn find(
     let of_state = Differing::of(&plan.resource_drift, &ignored)?;
     let differing = match compared {
         Compared::State => of_state.clone(),
-        Compared::Code => Differing::of(&plan.resource_changes, &ignored)?,
+        Compared::Code | Compared::Always => Differing::of(&plan.resource_changes, &ignored)?,
     };
-    let has_outputs = plan.output_changes.values().any(|change| {
-        let actions = change["actions"].as_array();
-        actions.is_some_and(|actions| actions.iter().any(|action| action != "no-op"))
-    });
-    let Differing { difference, has_moved, has_no_effect } = differing;
+    let mut seen = seen(&plan)?;
+    seen.wanted = (compared != Compared::State).then_some(differing.number);
+    seen.only_gone = differing.only_gone;
+    let has_outputs = !seen.outputs.is_empty();
+    let Differing { difference, has_moved, has_no_effect, .. } = differing;
     let kind = match (&difference, has_moved, has_outputs, has_no_effect) {
         (Some(_), ..) if compared == Compared::Code => DriftKind::ChangedOutside,
+        (Some(_), ..) if compared == Compared::Always => DriftKind::CodeDiffers,
         (Some(_), ..) => DriftKind::Changes,
         (None, true, ..) => DriftKind::MovedOnly,
         (None, false, true, _) => DriftKind::OutputsOnly,
@@ -123,7 +149,45 @@ pub(super) fn find(
         (None, false, false, false) => DriftKind::None,
     };
     let unmatched = unmatched(&plan, &ignored);
-    Ok(Found { kind, difference, of_state: of_state.difference, unmatched })
+    Ok(Found { kind, difference, of_state: of_state.difference, unmatched, seen })
+}
+
+/// What the plan says besides drift: conditions that do not hold, and outputs that have moved.
+fn seen(plan: &Plan) -> serde_json::Result<Seen> {
+    let changes = |change: &Value| {
+        let actions = change["actions"].as_array();
+        actions.is_some_and(|actions| actions.iter().any(|action| action != "no-op"))
+    };
+    let moved: BTreeMap<_, _> =
+        plan.output_changes.iter().filter(|(_, change)| changes(change)).collect();
+    Ok(Seen {
+        failing_checks: failing_checks(&plan.checks),
+        outputs: moved.keys().map(|name| (*name).clone()).collect(),
+        outputs_difference: hash(&moved)?,
+        ..Seen::default()
+    })
+}
+
+/// The addresses of what has a condition that does not hold, each one once: the instances, if they are known.
+fn failing_checks(checks: &[Check]) -> Vec<String> {
+    let fails = |check: &&Check| matches!(check.status.as_str(), "fail" | "error");
+    let mut failing = BTreeSet::new();
+    for check in checks.iter().filter(fails) {
+        let mut instances = check.instances.iter().filter(fails).peekable();
+        if instances.peek().is_none() {
+            failing.insert(check.address.to_display.clone());
+        }
+        failing.extend(instances.map(|instance| instance.address.to_display.clone()));
+    }
+    failing.into_iter().take(MOST_CHECKS).collect()
+}
+
+/// The hash of differences; `None` if there are none.
+fn hash<K: Serialize + Ord, V: Serialize>(
+    differences: &BTreeMap<K, V>,
+) -> serde_json::Result<Option<String>> {
+    let hash = |text| hex::encode(Sha256::digest(text));
+    (!differences.is_empty()).then(|| serde_json::to_vec(differences).map(hash)).transpose()
 }
 
 /// How resources differ.
@@ -131,6 +195,10 @@ pub(super) fn find(
 struct Differing {
     /// The hash of what is not ignored.
     difference: Option<String>,
+    /// The number of resources that differ.
+    number: u64,
+    /// Whether they are all gone from the infrastructure, or to be created.
+    only_gone: bool,
     has_moved: bool,
     /// Whether a resource differs only in what is ignored, or in nothing that the plan shows.
     has_no_effect: bool,
@@ -154,10 +222,10 @@ impl Differing {
                 changes.insert(&resource.address, (actions, differences));
             }
         }
-        let difference = (!changes.is_empty())
-            .then(|| serde_json::to_vec(&changes).map(|text| hex::encode(Sha256::digest(text))))
-            .transpose()?;
-        Ok(Self { difference, has_moved, has_no_effect })
+        let number = changes.len() as u64;
+        let is_gone = |(actions, _): &(&Vec<String>, Differences)| matches!(&actions[..], [only] if only == "delete" || only == "create");
+        let only_gone = !changes.is_empty() && changes.values().all(is_gone);
+        Ok(Self { difference: hash(&changes)?, number, only_gone, has_moved, has_no_effect })
     }
 }
 
@@ -277,7 +345,55 @@ mod tests {
     fn found_by(plan: &Value, ignored: &[&str], compared: Compared) -> Found {
         let ignored: Vec<String> = ignored.iter().map(|it| (*it).to_owned()).collect();
         let found = find(plan.to_string().as_bytes(), &ignored, compared).unwrap();
-        Found { unmatched: Vec::new(), of_state: None, ..found }
+        Found { unmatched: Vec::new(), of_state: None, seen: Seen::default(), ..found }
+    }
+
+    fn seen(plan: &Value, compared: Compared) -> Seen {
+        find(plan.to_string().as_bytes(), &[], compared).unwrap().seen
+    }
+
+    #[test]
+    fn failing_checks_are_named_by_their_instances() {
+        let check = |name: &str, status: &str, instances: &[(&str, &str)]| {
+            let instances: Vec<_> = instances
+                .iter()
+                .map(|(name, status)| json!({"address": {"to_display": name}, "status": status, "problems": [{"message": "no"}]}))
+                .collect();
+            json!({"address": {"kind": "check", "to_display": name}, "status": status, "instances": instances})
+        };
+        let plan = json!({"checks": [
+            check("check.health", "fail", &[("check.health", "fail")]),
+            check("a.b", "fail", &[("a.b[0]", "pass"), ("a.b[1]", "fail")]),
+            check("output.o", "error", &[]),
+            check("check.later", "unknown", &[]),
+            check("var.v", "pass", &[]),
+        ]});
+        let failing = seen(&plan, Compared::State).failing_checks;
+        assert_eq!(failing, ["a.b[1]", "check.health", "output.o"]);
+        assert_eq!(seen(&json!({}), Compared::State), Seen::default());
+    }
+
+    #[test]
+    fn outputs_that_have_moved_are_named_and_the_same_ones_have_the_same_hash() {
+        let output = |after: &str| {
+            seen(
+                &json!({"output_changes": {"o": {"actions": ["update"], "before": "a", "after": after},
+                    "same": {"actions": ["no-op"], "before": 1, "after": 1}}}),
+                Compared::State,
+            )
+        };
+        assert_eq!(output("b").outputs, ["o"]);
+        assert_eq!(output("b"), output("b"));
+        assert_ne!(output("b").outputs_difference, output("c").outputs_difference);
+    }
+
+    #[test]
+    fn code_that_is_always_compared_says_how_much_it_wants() {
+        let change = |address: &str| json!({"address": address, "change": {"actions": ["update"], "before": {"x": 1}, "after": {"x": 2}}});
+        let plan = json!({"resource_changes": [change("a.a"), change("a.b")]});
+        let found = find(plan.to_string().as_bytes(), &[], Compared::Always).unwrap();
+        assert_eq!((found.kind, found.seen.wanted), (DriftKind::CodeDiffers, Some(2)));
+        assert_eq!(seen(&plan, Compared::State).wanted, None);
     }
 
     fn unmatched(plan: &Value, ignored: &[&str]) -> Vec<String> {

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use super::configuration::isolation_variables;
 use super::directory::AttemptDirectory;
 use super::log_writer::{LogWriter, most_log};
-use super::outcome::{self, ignored_drift};
+use super::outcome::{self, DriftRules};
 use super::plan_file::PlanFiles;
 use super::states;
 use crate::config::local_backend_problem;
@@ -297,8 +297,8 @@ async fn tidy(
 /// Finds out whether the process of an attempt exists, or what it left. `attempts` has the directories
 /// of all attempts. Writes nothing.
 ///
-/// `ignored` is what the layer does not count as drift.
-pub(crate) fn probe(attempts: &Path, attempt: &AttemptId, ignored: &[String]) -> Probe {
+/// `rules` say what counts as drift of the layer.
+pub(crate) fn probe(attempts: &Path, attempt: &AttemptId, rules: &DriftRules) -> Probe {
     let directory = AttemptDirectory::of(attempts, attempt);
     if directory.is_job() {
         // Only its cluster can tell.
@@ -306,7 +306,7 @@ pub(crate) fn probe(attempts: &Path, attempt: &AttemptId, ignored: &[String]) ->
     }
     match directory.is_alive() {
         Ok(true) => Probe::Liveness(Liveness::Alive),
-        Ok(false) => outcome::left_by(&directory, ignored)
+        Ok(false) => outcome::left_by(&directory, rules)
             .map_or(Probe::Liveness(Liveness::Gone), |result| Probe::Ended(Box::new(result))),
         Err(error) => {
             tracing::warn!(%error, run = %attempt.run, "cannot tell whether an attempt runs");
@@ -374,8 +374,8 @@ impl Executor for ProcessExecutor {
     }
 
     async fn probe(&self, attempt: &AttemptId) -> Probe {
-        let ignored = ignored_drift(&self.settings.catalog.borrow(), &attempt.layer);
-        let found = probe(&self.settings.data.attempts(), attempt, &ignored);
+        let rules = DriftRules::of(&self.settings.catalog.borrow(), &attempt.layer);
+        let found = probe(&self.settings.data.attempts(), attempt, &rules);
         if matches!(found, Probe::Ended(_) | Probe::Liveness(Liveness::Gone)) {
             let limit = most_log(&self.settings.catalog.borrow(), &attempt.layer);
             if let Err(error) = LogWriter::default().take_up(&self.directory(attempt), limit) {

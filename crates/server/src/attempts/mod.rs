@@ -35,6 +35,7 @@ pub use jobs::JobExecutor;
 pub use log::{AttemptLog, LeftOut, LogPage, LogPosition};
 pub use log_part::LogPart;
 pub use log_watch::{FollowedLog, LogWatch};
+pub(crate) use outcome::DriftRules;
 pub use plan_file::{PlanFileError, PlanFiles};
 pub use registry::StoreRegistry;
 pub use secrets::{ReadSecret, ReadVariable, SecretError, Secrets};

@@ -186,13 +186,14 @@ impl EndOfRun {
                 let kind = match self.compared() {
                     _ if !has_changes => DriftKind::None,
                     Compared::State => DriftKind::Changes,
-                    Compared::Code => DriftKind::ChangedOutside,
+                    Compared::Code | Compared::Always => DriftKind::ChangedOutside,
                 };
                 let difference = has_changes.then(String::new);
                 let found = drift.unwrap_or_else(|| Found { kind, difference, ..Found::default() });
                 (result.drift_kind, result.difference) = (found.kind, found.difference);
                 result.compares_code = self.compares_code;
                 (result.state_difference, result.unmatched) = (found.of_state, found.unmatched);
+                result.seen = found.seen;
             }
             Action::Apply | Action::Destroy | Action::Trigger => result.changed = has_changes,
         }
@@ -224,8 +225,8 @@ fn stored_lock(reported: &Value) -> Option<StateLock> {
 /// What an attempt that has ended left in its directory, if it could not report it, or why it has no
 /// process.
 ///
-/// `ignored` is what does not count as drift.
-pub(super) fn left_by(directory: &AttemptDirectory, ignored: &[String]) -> Option<AttemptResult> {
+/// `rules` say what counts as drift.
+pub(super) fn left_by(directory: &AttemptDirectory, rules: &DriftRules) -> Option<AttemptResult> {
     #[derive(Deserialize)]
     struct Left {
         operation: String,
@@ -243,28 +244,48 @@ pub(super) fn left_by(directory: &AttemptDirectory, ignored: &[String]) -> Optio
         "destroy" => Action::Destroy,
         _ => return None,
     };
-    let drift = drift_of(directory, action, ignored, left.end.compared());
+    let drift = drift_of(directory, action, rules, left.end.compared());
     left.end.result(action, KeptPlan::of(directory), drift)
 }
 
-/// What a layer does not count as drift.
-pub(super) fn ignored_drift(catalog: &Catalog, layer: &LayerName) -> Vec<String> {
-    let drift = catalog.layers.get(layer).and_then(|source| source.entry.drift.as_ref());
-    drift.map(|drift| drift.ignore.clone()).unwrap_or_default()
+/// What counts as drift of a layer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DriftRules {
+    /// What does not.
+    ignored: Vec<String>,
+    /// Whether its checks compare the code.
+    compares_code: bool,
+}
+
+impl DriftRules {
+    /// Those of a layer.
+    pub(crate) fn of(catalog: &Catalog, layer: &LayerName) -> Self {
+        let Some(source) = catalog.layers.get(layer) else { return Self::default() };
+        let ignored = source.entry.drift.as_ref().map(|drift| drift.ignore.clone());
+        let check = source.configured.layer.drift;
+        Self {
+            ignored: ignored.unwrap_or_default(),
+            compares_code: check.is_some_and(|check| check.compares_code),
+        }
+    }
 }
 
 /// What a plan or a check for drift found, if `action` is one of them and its plan can be read.
 pub(super) fn drift_of(
     directory: &AttemptDirectory,
     action: Action,
-    ignored: &[String],
+    rules: &DriftRules,
     compared: Compared,
 ) -> Option<Found> {
     if !matches!(action, Action::Plan | Action::Drift) {
         return None;
     }
     let plan = directory.plan_json().ok()??;
-    drift::find(&plan, ignored, compared).ok()
+    let compared = match compared {
+        Compared::Code if rules.compares_code => Compared::Always,
+        compared => compared,
+    };
+    drift::find(&plan, &rules.ignored, compared).ok()
 }
 
 #[cfg(test)]
@@ -316,10 +337,10 @@ mod tests {
         let directory = AttemptDirectory::at(root.path());
         let ending = Ending::Job(JobFailure::Setup);
         directory.record_failed_start(ending, "no Secret `git`").unwrap();
-        let result = left_by(&directory, &[]).unwrap();
+        let result = left_by(&directory, &DriftRules::default()).unwrap();
         assert_eq!((result.ending, result.failure.as_deref()), (ending, Some("no Secret `git`")));
         std::fs::write(root.path().join("failed-start.json"), r#"{"job": "setup"}"#).unwrap();
-        let result = left_by(&directory, &[]).unwrap();
+        let result = left_by(&directory, &DriftRules::default()).unwrap();
         assert_eq!((result.ending, result.failure), (ending, None));
     }
 
@@ -374,11 +395,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let directory = AttemptDirectory::at(root.path());
         std::fs::create_dir(directory.reports()).unwrap();
-        assert!(left_by(&directory, &[]).is_none());
+        assert!(left_by(&directory, &DriftRules::default()).is_none());
         directory.write_plan(Some("{}"), None).unwrap();
         let leave = |text: &str| {
             std::fs::write(directory.reports().join("result.json"), text).unwrap();
-            left_by(&directory, &[])
+            left_by(&directory, &DriftRules::default())
         };
         // As `execute` writes it.
         let planned = r#"{

@@ -25,7 +25,7 @@ use super::failure_text::stored_failure;
 use super::log_watch::LogWatch;
 use super::log_writer::{LogWriter, most_log};
 use super::missing_files;
-use super::outcome::{EndOfRun, KeptPlan, drift_of, ignored_drift};
+use super::outcome::{DriftRules, EndOfRun, KeptPlan, drift_of};
 use super::plan_file::PlanFiles;
 use super::secrets::Secrets;
 use super::source::Archive;
@@ -283,7 +283,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
         let made = if end.is_final() {
             let (directory, limit) = (self.directory(id), self.most_log(&id.layer));
             let log = self.session(id, |session| session.log.clone());
-            let (action, ignored) = (run.action, ignored_drift(&self.catalog.borrow(), &id.layer));
+            let (action, rules) = (run.action, DriftRules::of(&self.catalog.borrow(), &id.layer));
             let compared = end.compared();
             let (plan, drift) = tokio::task::spawn_blocking(move || {
                 // The server was away for too long for some lines, but not for the end.
@@ -291,7 +291,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
                     let path = directory.path().display();
                     tracing::warn!(%path, %error, "cannot take up undelivered log lines");
                 }
-                let drift = drift_of(&directory, action, &ignored, compared);
+                let drift = drift_of(&directory, action, &rules, compared);
                 (KeptPlan::of(&directory), drift)
             })
             .await?;
@@ -354,11 +354,12 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
             directory.record_begin()?;
         }
         let known = self.store.snapshot(&id.layer, "", &[]).await?.facts.state;
+        let compares_code = layer.configured.layer.drift.is_some_and(|it| it.compares_code);
         let made = {
             let (layer, id, run) = (Arc::clone(&layer), id.clone(), run.clone());
             let (data, secrets) = (self.data.clone(), self.secrets.clone());
             let made = move |_: &_| configuration(&layer, &id, &run, &data, &secrets, is_job);
-            blocking(made).await.map(|made| with_state_report(made, known.as_ref()))
+            blocking(made).await.map(|made| with_state_report(made, known.as_ref(), compares_code))
         };
         let configuration = match made {
             Ok(configuration) => configuration,

@@ -195,6 +195,7 @@ pub struct LayerEntry {
     /// Checks for drift of an applied layer.
     pub drift: Option<DriftEntry>,
     /// The most resources that a plan deletes, replaces or forgets if it needs no approval (`auto`); by default any number.
+    /// With a limit, a plan that executes `action` blocks needs an approval.
     pub destroy_limit: Option<u64>,
     /// How often failures are retried.
     pub retries: Option<RetriesEntry>,
@@ -293,9 +294,23 @@ pub struct DriftEntry {
     /// Whether drift is repaired: the layer is planned when drift was found, and the plan is applied as the
     /// strategy says.
     pub repair: Option<bool>,
+    /// What is compared with the state: `state`, the infrastructure, or `code`, a normal plan of the applied revision;
+    /// by default `state`.
+    pub compare: Option<CompareEntry>,
     /// Addresses of modules, resources and attributes that do not count as drift: `module.web`,
     /// `aws_instance.web`, `aws_instance.web.tags`. `[*]` means all instances: `aws_instance.web[*].tags`.
     pub ignore: Vec<String>,
+}
+
+/// What a check for drift compares with the state.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CompareEntry {
+    /// The infrastructure.
+    #[default]
+    State,
+    /// The code, and the infrastructure with it.
+    Code,
 }
 
 /// How often failures are retried.
@@ -471,6 +486,8 @@ pub enum NotificationEvent {
     Applied,
     /// The breaker opened: automatic applies of all layers are stopped.
     Breaker,
+    /// Checks of the module fail that held before.
+    Checks,
 }
 
 impl NotificationEvent {
@@ -484,6 +501,7 @@ impl NotificationEvent {
             Self::Resolved => "resolved",
             Self::Applied => "applied",
             Self::Breaker => "breaker",
+            Self::Checks => "checks",
         }
     }
 }

@@ -12,6 +12,10 @@ use crate::model::{
     Reason, Revision, Run, RunId, SavedPlan, Strategy,
 };
 
+/// The sentence about drift that its repair does not end.
+const BACK_AFTER_REPAIR: &str = "the same drift was found again after its repair, so it is not repeated: does the module \
+    write files below its own directory or `~`, which end with an attempt? `layer plan` plans the layer";
+
 /// The layer at its current revision.
 pub(super) struct Work<'a> {
     input: &'a Input<'a>,
@@ -177,9 +181,14 @@ impl<'a> Work<'a> {
         }
         if let Some(found) = &facts.drift
             && self.layer.drift.is_some_and(|check| check.repair)
-            && found.difference.is_some()
+            && let Some(difference) = &found.difference
             && self.is_applied()
         {
+            let is_back = facts.repaired_drift.as_ref() == Some(difference);
+            if is_back && found.seen.only_gone {
+                let reason = Reason::new(Gate::Policy, BACK_AFTER_REPAIR);
+                return Decision::rest(phase).because(reason);
+            }
             let cause = Cause::Drift { run: found.run.clone(), change: self.change };
             if !self.is_planned(&cause) {
                 return self.create(Action::Plan, cause);

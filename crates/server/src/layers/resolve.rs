@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::{DEFAULT_REFERENCE, LayerEntry};
+use crate::config::{CompareEntry, DEFAULT_REFERENCE, LayerEntry};
 use crate::model::{DriftCheck, Layer, LayerName, SavedPlan, Strategy, Timeouts};
 
 /// The time between two checks for drift.
@@ -24,6 +24,7 @@ pub(super) fn layer(name: LayerName, entry: &LayerEntry, has_backend: bool) -> L
     let drift = entry.drift.as_ref();
     let every = drift.and_then(|drift| drift.every).map_or(DRIFT, |span| span.0);
     let repair = drift.and_then(|drift| drift.repair).unwrap_or_default();
+    let compare = drift.and_then(|drift| drift.compare).unwrap_or_default();
     let timeout = entry.timeout.unwrap_or_default();
     Layer {
         name,
@@ -32,7 +33,7 @@ pub(super) fn layer(name: LayerName, entry: &LayerEntry, has_backend: bool) -> L
             _ if entry.is_terragrunt() => Strategy::PlanOnly,
             strategy => strategy.unwrap_or(Strategy::Approve),
         },
-        drift: Some(DriftCheck { every, repair }),
+        drift: Some(DriftCheck { every, repair, compares_code: compare == CompareEntry::Code }),
         destroy_limit: entry.destroy_limit,
         most_attempts: entry.retries.map_or(ATTEMPTS, |retries| retries.max),
         timeouts: Timeouts {

@@ -19,6 +19,8 @@ pub struct Facts {
     pub runs: Vec<Run>,
     /// What the last check for drift since the last apply found.
     pub drift: Option<DriftFinding>,
+    /// The difference that the last apply has repaired, if no check since then has found none.
+    pub repaired_drift: Option<String>,
     /// The version of the state that the last apply of this server has left, or that a plan has found to be what the
     /// code says. A check for drift that finds another one looks for what another program has applied.
     pub state: Option<StateVersion>,
@@ -73,6 +75,25 @@ pub struct DriftFinding {
     /// The entries of `drift.ignore` that name nothing of the layer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmatched: Vec<String>,
+    /// What it has seen besides. Stores of earlier versions do not have it.
+    #[serde(default)]
+    pub seen: Seen,
+}
+
+/// What a check for drift has seen that is not drift.
+#[derive(Clone, Debug, Default, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(default)]
+pub struct Seen {
+    /// The addresses of checks, resources and outputs with a condition that does not hold.
+    pub failing_checks: Vec<String>,
+    /// The names of outputs that have moved since the last apply.
+    pub outputs: Vec<String>,
+    /// The hash of how they have moved.
+    pub outputs_difference: Option<String>,
+    /// The number of changes that the code wants, if it was compared.
+    pub wanted: Option<u64>,
+    /// Whether the drift is only that resources are gone.
+    pub only_gone: bool,
 }
 
 /// What a check for drift found to differ.
@@ -92,10 +113,12 @@ pub enum DriftKind {
     /// Nothing.
     #[default]
     None,
-    /// Resources. Only this and the next one are drift.
+    /// Resources. Only this and the next two are drift.
     Changes,
     /// Resources that another program has applied, or removed from the state: state and code differ.
     ChangedOutside,
+    /// The code wants changes. This is drift, too; only a check that always compares the code finds it.
+    CodeDiffers,
     /// The addresses of resources.
     MovedOnly,
     /// Outputs.

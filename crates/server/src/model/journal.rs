@@ -116,6 +116,13 @@ pub enum JournalKind {
     },
     /// The drift that was known is gone.
     DriftResolved,
+    /// A check for drift found conditions that do not hold, others than before.
+    ChecksFailed {
+        /// The addresses of the checks, resources and outputs with these conditions.
+        checks: Vec<String>,
+    },
+    /// All conditions hold again.
+    ChecksPassed,
     /// The failed apply of the run was the last one in a row that opened the breaker: automatic applies of
     /// all layers are stopped.
     BreakerOpened,

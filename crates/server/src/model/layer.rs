@@ -25,6 +25,8 @@ pub struct DriftCheck {
     pub every: Duration,
     /// Whether drift that was found is planned, so that the strategy can repair it.
     pub repair: bool,
+    /// Whether the code is compared with the state, too.
+    pub compares_code: bool,
 }
 
 /// How long an attempt may take before it is stopped.

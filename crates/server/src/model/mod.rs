@@ -27,7 +27,7 @@ pub use butler_protocol::backend::{LockId, StateLock, StateVersion};
 pub use decider::DeciderLease;
 pub use facts::{
     Breaker, BreakerFailure, DriftFinding, DriftKind, Facts, Former, Lease, OpenBreaker,
-    ReportedLock, RepositorySlots, Surroundings, Upstream, UpstreamWait,
+    ReportedLock, RepositorySlots, Seen, Surroundings, Upstream, UpstreamWait,
 };
 pub use follower::StoredFollower;
 pub use journal::{JournalChange, JournalEntry, JournalKind};

@@ -33,6 +33,8 @@ pub(super) const fn can_mean(kind: &JournalKind) -> bool {
         JournalKind::AttemptEnded { .. }
         | JournalKind::DriftFound { .. }
         | JournalKind::DriftResolved
+        | JournalKind::ChecksFailed { .. }
+        | JournalKind::ChecksPassed
         | JournalKind::BreakerOpened => true,
         JournalKind::RevisionRead { .. }
         | JournalKind::RunCreated { .. }
@@ -66,6 +68,16 @@ pub(super) fn meanings(entry: &JournalEntry, known: &Known) -> Vec<Notification>
             NotificationEvent::Resolved,
             format!("{layer}: drift resolved"),
             "The drift that was found before is gone.",
+        ),
+        JournalKind::ChecksFailed { checks } => one(
+            NotificationEvent::Checks,
+            format!("{layer}: checks fail"),
+            &format!("Conditions of the module do not hold: {}.", checks.join(", ")),
+        ),
+        JournalKind::ChecksPassed => one(
+            NotificationEvent::Resolved,
+            format!("{layer}: checks pass"),
+            "All conditions of the module hold again.",
         ),
         JournalKind::BreakerOpened => one(
             NotificationEvent::Breaker,

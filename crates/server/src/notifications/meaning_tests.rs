@@ -5,7 +5,9 @@ use std::time::Duration;
 use butler_registry::TokenHash;
 
 use super::meaning::{Known, can_mean, meanings};
-use crate::config::NotificationEvent::{self, Applied, Breaker, Drift, Failed, Resolved, Waiting};
+use crate::config::NotificationEvent::{
+    self, Applied, Breaker, Checks, Drift, Failed, Resolved, Waiting,
+};
 use crate::model::{
     Action, Attempt, Cause, ChangeCounts, Closed, Commit, Digest, Ending, FailureClass,
     JournalChange, JournalEntry, JournalKind, Layer, Moment, NewRun, PlanDigest, Revision, Run,
@@ -186,6 +188,8 @@ fn drift_and_the_breaker_are_told_and_other_entries_are_not() {
     for (what, expected) in [
         (JournalKind::DriftFound { difference: "h".to_owned() }, Some(Drift)),
         (JournalKind::DriftResolved, Some(Resolved)),
+        (JournalKind::ChecksFailed { checks: vec!["check.a".to_owned()] }, Some(Checks)),
+        (JournalKind::ChecksPassed, Some(Resolved)),
         (JournalKind::BreakerOpened, Some(Breaker)),
         (JournalKind::BreakerReset { by: "ana".to_owned() }, None),
         (JournalKind::AttemptStarted, None),

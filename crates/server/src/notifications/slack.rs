@@ -13,7 +13,9 @@ pub(super) fn body(delivery: &Delivery) -> Value {
     let notification = &delivery.notification;
     let title = escaped(&notification.title);
     let symbol = match notification.event {
-        NotificationEvent::Failed | NotificationEvent::Breaker => ":red_circle:",
+        NotificationEvent::Failed | NotificationEvent::Breaker | NotificationEvent::Checks => {
+            ":red_circle:"
+        }
         NotificationEvent::Waiting | NotificationEvent::Drift => ":large_yellow_circle:",
         NotificationEvent::Resolved | NotificationEvent::Applied => ":large_green_circle:",
     };

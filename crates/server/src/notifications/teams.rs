@@ -11,7 +11,9 @@ use crate::config::NotificationEvent;
 pub(super) fn body(delivery: &Delivery) -> Value {
     let notification = &delivery.notification;
     let colour = match notification.event {
-        NotificationEvent::Failed | NotificationEvent::Breaker => "Attention",
+        NotificationEvent::Failed | NotificationEvent::Breaker | NotificationEvent::Checks => {
+            "Attention"
+        }
         NotificationEvent::Waiting | NotificationEvent::Drift => "Warning",
         NotificationEvent::Resolved | NotificationEvent::Applied => "Good",
     };

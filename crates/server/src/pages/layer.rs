@@ -12,7 +12,7 @@ use super::commits::named;
 use super::layout::{Layout, Notice, respond, sentence};
 use super::message::error_page;
 use super::run_row::RunRow;
-use super::state_words::{StateWord, has_drift, has_failed, of_layer, why};
+use super::state_words::{StateWord, has_drift, has_failed, of_layer, wanted, why};
 use super::when::When;
 use crate::api::{ApiError, ApiState, Browser, Role, Shared, in_force, layer_view};
 use crate::model::DriftKind;
@@ -33,7 +33,7 @@ struct LayerPage {
     notes: Vec<String>,
     facts: Vec<(&'static str, String)>,
     /// Whether infrastructure and state differ, and when that was checked.
-    drift: (&'static str, Option<When>),
+    drift: (String, Option<When>),
     next_look: Option<When>,
     /// The run whose plan waits for an approval; may be empty.
     waiting_run: String,
@@ -127,8 +127,9 @@ pub(super) async fn page<S: Store>(
     Ok(respond(status, &page))
 }
 
-fn drift(view: &LayerView) -> &'static str {
-    match view.drift {
+fn drift(view: &LayerView) -> String {
+    let words = match view.drift {
+        DriftView::Found if view.drift_kind == Some(DriftKind::CodeDiffers) => return wanted(view),
         DriftView::Found if view.drift_kind == Some(DriftKind::ChangedOutside) => {
             "changed outside of this server"
         }
@@ -136,7 +137,8 @@ fn drift(view: &LayerView) -> &'static str {
         DriftView::Unchecked => "not checked since the last apply",
         DriftView::None => "none",
         DriftView::Found => "found",
-    }
+    };
+    words.to_owned()
 }
 
 /// The branch or tag. `HEAD` is a name that only git uses.

@@ -200,6 +200,8 @@ fn text(what: &JournalKind) -> String {
             "Drift was found: something was changed outside of Terraform.".to_owned()
         }
         JournalKind::DriftResolved => "The drift is gone.".to_owned(),
+        JournalKind::ChecksFailed { checks } => format!("Checks fail: {}.", checks.join(", ")),
+        JournalKind::ChecksPassed => "All checks pass again.".to_owned(),
         JournalKind::BreakerOpened => {
             "Failures of several layers in a row have stopped the automatic applies of all layers."
                 .to_owned()
@@ -219,9 +221,11 @@ fn style(what: &JournalKind) -> &'static str {
         JournalKind::AttemptEnded { ending } if crate::serve::describe(*ending).is_some() => {
             "failed"
         }
-        JournalKind::AttemptEnded { .. } | JournalKind::DriftResolved => "succeeded",
+        JournalKind::AttemptEnded { .. }
+        | JournalKind::DriftResolved
+        | JournalKind::ChecksPassed => "succeeded",
         JournalKind::DriftFound { .. } | JournalKind::PlanStale { .. } => "cancelled",
-        JournalKind::BreakerOpened => "failed",
+        JournalKind::BreakerOpened | JournalKind::ChecksFailed { .. } => "failed",
         JournalKind::PlanApproved { .. } => "planned",
         _ => "idle",
     }

@@ -77,9 +77,15 @@ pub(super) fn why(view: &LayerView) -> String {
             "The layer was changed outside of this server: another program has written its state."
                 .to_owned()
         }
+        _ if view.drift_kind == Some(DriftKind::CodeDiffers) && has_drift(view) => {
+            format!("{}; nothing was committed since.", wanted(view))
+        }
         _ if has_drift(view) => {
             "Something was changed outside of Terraform; the configuration was not changed since."
                 .to_owned()
+        }
+        Phase::Noop | Phase::Succeeded if !view.failing_checks.is_empty() => {
+            format!("Checks fail: {}.", view.failing_checks.join(", "))
         }
         Phase::Noop | Phase::Succeeded => {
             if view.drift == DriftView::None {
@@ -92,6 +98,15 @@ pub(super) fn why(view: &LayerView) -> String {
         Phase::Failed | Phase::Blocked => "The last run has failed.".to_owned(),
         Phase::Superseded => "A newer commit took over.".to_owned(),
         Phase::Skipped => "Nothing is started.".to_owned(),
+    }
+}
+
+/// How much the code wants, in words.
+pub(super) fn wanted(view: &LayerView) -> String {
+    match view.wanted_changes {
+        Some(1) => "The code wants 1 change".to_owned(),
+        Some(count) => format!("The code wants {count} changes"),
+        None => "The code wants changes".to_owned(),
     }
 }
 

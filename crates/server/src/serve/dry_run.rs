@@ -142,7 +142,7 @@ impl Executor for NoStarts {
     }
 
     async fn probe(&self, attempt: &AttemptId) -> Probe {
-        attempts::probe(&self.attempts, attempt, &[])
+        attempts::probe(&self.attempts, attempt, &attempts::DriftRules::default())
     }
 
     fn place(&self) -> &'static str {

@@ -10,7 +10,7 @@ use super::timestamp::Timestamp;
 use crate::decision::{Decision, waiting_runs};
 use crate::layers::LayerSource;
 use crate::model::{
-    Action, DriftKind, Gate, LayerName, Lease, Moment, Phase, Reason, Revision, Run, RunId,
+    Action, DriftKind, Gate, LayerName, Lease, Moment, Phase, Reason, Revision, Run, RunId, Seen,
     Surroundings,
 };
 use crate::store::Snapshot;
@@ -48,6 +48,12 @@ pub struct LayerView {
     pub drift_kind: Option<DriftKind>,
     /// The entries of `drift.ignore` that name nothing of the layer, as the last check found.
     pub unmatched_ignores: Vec<String>,
+    /// The checks, resources and outputs of the module with a condition that the last check found not to hold.
+    pub failing_checks: Vec<String>,
+    /// The outputs that have moved since the last apply, as the last check found.
+    pub moved_outputs: Vec<String>,
+    /// The number of changes that the code wants, if the last check compared it.
+    pub wanted_changes: Option<u64>,
     /// The run of the last check.
     pub drift_run: Option<RunId>,
     /// The run whose plan waits for an approval.
@@ -162,6 +168,8 @@ impl LayerView {
             _ => DriftView::None,
         };
         let waiting = waiting_run(snapshot, decision);
+        let seen = facts.drift.as_ref().map(|found| found.seen.clone()).unwrap_or_default();
+        let notes = source.map(|source| source.notes.clone()).unwrap_or_default();
         Self {
             name: name.clone(),
             repository: source.map(|source| source.configured.repository.clone()),
@@ -170,7 +178,7 @@ impl LayerView {
             phase: decision.phase,
             reasons: decision.reasons.clone(),
             waits_for: waits_for(snapshot, decision),
-            notes: source.map(|source| source.notes.clone()).unwrap_or_default(),
+            notes: notes.into_iter().chain(noticed(&seen)).collect(),
             revision: snapshot.observation.as_ref().and_then(|known| known.revision().cloned()),
             planned_revision: planned.map(|run| run.revision.clone()),
             applied_revision: facts.applied.clone(),
@@ -181,6 +189,9 @@ impl LayerView {
                 .as_ref()
                 .map(|it| it.unmatched.clone())
                 .unwrap_or_default(),
+            failing_checks: seen.failing_checks,
+            moved_outputs: seen.outputs,
+            wanted_changes: seen.wanted,
             drift_run: facts.drift.as_ref().map(|found| found.run.clone()),
             waiting_run: waiting.map(|run| run.id.clone()),
             waiting_plan: waiting.map(|run| RunView::new(name, source, snapshot, run)),
@@ -204,6 +215,16 @@ fn waits_for(snapshot: &Snapshot, decision: &Decision) -> Vec<LayerName> {
     let waits = decision.reasons.iter().any(|reason| reason.gate == Gate::Dependency);
     let missing = snapshot.upstreams.iter().filter(|upstream| waits && !upstream.satisfied);
     missing.map(|upstream| upstream.name.clone()).collect()
+}
+
+/// Sentences about what a check for drift has seen besides.
+fn noticed(seen: &Seen) -> impl Iterator<Item = String> {
+    let sentence = |what: &str, names: &[String]| {
+        (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+    };
+    let checks = sentence("checks failing", &seen.failing_checks);
+    let outputs = sentence("outputs have moved since the last apply", &seen.outputs);
+    checks.into_iter().chain(outputs)
 }
 
 /// The run whose plan waits for an approval. A plan that was discarded and a run that was cancelled have the

@@ -35,6 +35,18 @@ pub(super) fn changes(before: &Record, after: &Record) -> Vec<JournalChange> {
         let found = difference.map(|difference| JournalKind::DriftFound { difference });
         add(run, None, found.unwrap_or(JournalKind::DriftResolved));
     }
+    if after.known_checks != before.known_checks {
+        let run = after.drift.as_ref().map(|found| found.run.clone());
+        let run = after.runs.iter().find(|it| Some(&it.id) == run.as_ref());
+        add(
+            run,
+            None,
+            match &after.known_checks[..] {
+                [] => JournalKind::ChecksPassed,
+                checks => JournalKind::ChecksFailed { checks: checks.to_vec() },
+            },
+        );
+    }
     if after.breaker != before.breaker
         && let Some(OpenedBreaker { run, reset_by, .. }) = &after.breaker
     {

@@ -40,7 +40,7 @@ use tokio::sync::watch;
 
 use crate::model::{
     Breaker, ChangeCounts, Closed, Commit, DriftKind, Ending, Facts, Former, JournalEntry,
-    LayerName, Moment, NewRun, Observation, OpenBreaker, PlanDigest, Run, RunId, SavedPlan,
+    LayerName, Moment, NewRun, Observation, OpenBreaker, PlanDigest, Run, RunId, SavedPlan, Seen,
     Sighting, StalePlan, StateLock, StateVersion, Unrelated, Upstream, WindowOverride,
 };
 
@@ -115,6 +115,8 @@ pub struct AttemptResult {
     pub compares_code: bool,
     /// The entries of `drift.ignore` that name nothing of the layer, as a check for drift found.
     pub unmatched: Vec<String>,
+    /// What a check for drift has seen besides.
+    pub seen: Seen,
     /// The version of the state: the one of a plan, or the one that an apply has left.
     pub state: Option<StateVersion>,
     /// Whether an apply changed something.
@@ -130,7 +132,7 @@ pub struct AttemptResult {
 impl AttemptResult {
     /// The attempt ended like this, without anything else to record.
     #[must_use]
-    pub const fn ended(ending: Ending) -> Self {
+    pub fn ended(ending: Ending) -> Self {
         Self {
             ending,
             reported: None,
@@ -141,6 +143,7 @@ impl AttemptResult {
             state_difference: None,
             compares_code: false,
             unmatched: Vec::new(),
+            seen: Seen::default(),
             state: None,
             changed: false,
             stale: None,

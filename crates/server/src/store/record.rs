@@ -7,7 +7,7 @@ use super::needs::{Need, NewerRuns};
 use super::{AttemptId, AttemptResult, Note, Outcome};
 use crate::model::{
     Action, Attempt, Cause, Closed, Commit, DriftFinding, DriftKind, Ending, LayerName, Liveness,
-    Moment, NewRun, Observation, PlanDigest, ReportedLock, Revision, Run, RunId, SavedPlan,
+    Moment, NewRun, Observation, PlanDigest, ReportedLock, Revision, Run, RunId, SavedPlan, Seen,
     Sighting, StalePlan, StateVersion, Unrelated, Upstream, UpstreamWait, WindowOverride,
 };
 
@@ -37,6 +37,15 @@ pub(super) struct Record {
     /// already what the infrastructure is, so this difference is no drift.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) accepted_drift: Option<String>,
+    /// The difference that the last apply has repaired, if no check since then has found none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) repaired_drift: Option<String>,
+    /// The checks that the last check for drift has found to fail: they were told, and are not told again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) known_checks: Vec<String>,
+    /// How outputs have moved, as the last check for drift has found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) known_outputs: Option<String>,
     /// The version of the state that this server has left, or has found to be what the code says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<StateVersion>,
@@ -284,7 +293,9 @@ impl Record {
             match action {
                 Action::Apply => {
                     (self.applied, self.drift) = (Some((revision, now)), None);
-                    self.known_drift = None;
+                    let known = self.known_drift.take();
+                    self.repaired_drift = known.filter(|_| self.is_repair(&id.run));
+                    self.known_outputs = None;
                 }
                 Action::Destroy => {
                     (self.applied, self.drift) = (None, None);
@@ -301,7 +312,11 @@ impl Record {
                 }
                 Action::Drift => {
                     let (run, kind, since) = (id.run.clone(), result.drift_kind, None);
-                    let found = DriftFinding { run, difference, kind, since, unmatched };
+                    let seen = std::mem::take(&mut result.seen);
+                    if self.see(&seen) {
+                        self.changed = Some((sequence, run.clone()));
+                    }
+                    let found = DriftFinding { run, difference, kind, since, unmatched, seen };
                     let found = if result.compares_code {
                         self.compare_code(found, of_state)
                     } else {
@@ -333,6 +348,24 @@ impl Record {
             self.changed = Some((sequence, id.run.clone()));
         }
         Outcome::Made
+    }
+
+    /// Whether `run` applies a plan that was made to repair drift.
+    fn is_repair(&self, run: &RunId) -> bool {
+        let applied = self.runs.iter().find(|known| known.id == *run);
+        let plans =
+            self.runs.iter().filter(|planned| applied.is_some_and(|it| it.applies(planned)));
+        plans.into_iter().any(|planned| matches!(planned.cause, Cause::Drift { .. }))
+    }
+
+    /// Records what a check for drift has seen. Returns whether outputs have moved in another way than before: what
+    /// reads them is planned.
+    fn see(&mut self, seen: &Seen) -> bool {
+        self.known_checks.clone_from(&seen.failing_checks);
+        let has_moved =
+            seen.outputs_difference.is_some() && seen.outputs_difference != self.known_outputs;
+        self.known_outputs.clone_from(&seen.outputs_difference);
+        has_moved
     }
 
     /// What a check has found that compares the infrastructure with the state. If the code says something else than the
@@ -367,6 +400,9 @@ impl Record {
             self.state = state.or_else(|| self.state.take());
         }
         self.known_drift.clone_from(&found.difference);
+        if found.difference.is_none() {
+            self.repaired_drift = None;
+        }
         let earlier = self.drift.as_ref().and_then(|found| found.since);
         found.since = found.difference.is_some().then(|| earlier.unwrap_or(now));
         self.drift = Some(found);

@@ -75,6 +75,7 @@ pub(super) fn snapshot(
             applied_at,
             runs: record.runs,
             drift: record.drift,
+            repaired_drift: record.repaired_drift,
             state: record.state,
             lease: tables.lease(state_key)?,
             reported_lock: record.reported_lock,

@@ -24,7 +24,11 @@ pub(crate) fn configured(index: usize, kind: &LayerKind, kinds: &[LayerKind]) ->
         layer: Layer {
             name: name(index),
             strategy: kind.strategy,
-            drift: kind.drift_repair.map(|repair| DriftCheck { every: secs(3600), repair }),
+            drift: kind.drift_repair.map(|repair| DriftCheck {
+                every: secs(3600),
+                repair,
+                compares_code: false,
+            }),
             destroy_limit: kind.destroy_limit,
             most_attempts: 3,
             timeouts: Timeouts { plan: secs(600), apply: secs(1200) },

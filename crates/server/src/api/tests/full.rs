@@ -24,7 +24,7 @@ async fn layer_in_full_has_all_gates_and_its_configuration_without_secrets() {
         serde_json::json!({
             "repository": "infra", "ref": "HEAD", "path": "a", "tool": "1.11.4",
             "strategy": "approve", "max-log": "1048576B",
-            "drift": {"every": "1h", "repair": false, "ignore": []},
+            "drift": {"every": "1h", "repair": false, "compare": "state", "ignore": []},
             "retries": {"max": 5}, "timeout": {"plan": "1h", "apply": "4h"}, "plan-lifetime": "7days",
             "variables": {
                 "region": "eu", "db_password": "***", "api_tokens": "***", "sizes": [[{"password": "***"}]],

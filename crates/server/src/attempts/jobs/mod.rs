@@ -24,7 +24,7 @@ use super::directory::AttemptDirectory;
 use super::failure_text::stored_failure;
 use super::job_options::{JobSettings, LABEL, LAYER, start_timeout};
 use super::log_writer::LogWriter;
-use super::outcome::{ignored_drift, left_by};
+use super::outcome::{DriftRules, left_by};
 use crate::controller::{ExecutorError, Probe};
 use crate::data::DataDirectory;
 use crate::event::Event;
@@ -175,7 +175,8 @@ impl JobExecutor {
         // All that it has reported but its final status.
         let catalog = shared.catalog.borrow().clone();
         let left = || {
-            left_by(&directory, &ignored_drift(&catalog, &attempt.layer)).map(AttemptResult::of_job)
+            left_by(&directory, &DriftRules::of(&catalog, &attempt.layer))
+                .map(AttemptResult::of_job)
         };
         let name = job_name(attempt);
         let state = match shared.ask(Box::pin(shared.cluster.job_state(&name))).await {

@@ -12,6 +12,7 @@ fn finding(run: RunId, difference: Option<&str>) -> DriftFinding {
         kind,
         since: None,
         unmatched: Vec::new(),
+        seen: Seen::default(),
     }
 }
 
@@ -106,7 +107,37 @@ fn drift() -> Vec<Row> {
                     kind: DriftKind::Changes,
                     since: None,
                     unmatched: Vec::new(),
+                    seen: Seen::default(),
                 });
+            }),
+            (PendingTrigger, "create plan drift", &[], false),
+        ),
+        (
+            "what is gone again after its repair",
+            drifting(true).with(|w| {
+                ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
+                let found = finding(RunId::new("d"), Some("x"));
+                let seen = Seen { only_gone: true, ..Seen::default() };
+                w.facts.drift = Some(DriftFinding { seen, ..found });
+                w.facts.repaired_drift = Some("x".to_owned());
+            }),
+            (Noop, "", &[Gate::Policy], true),
+        ),
+        (
+            "the same change after its repair",
+            drifting(true).with(|w| {
+                ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
+                w.facts.drift = Some(finding(RunId::new("d"), Some("x")));
+                w.facts.repaired_drift = Some("x".to_owned());
+            }),
+            (PendingTrigger, "create plan drift", &[], false),
+        ),
+        (
+            "other drift after a repair",
+            drifting(true).with(|w| {
+                ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
+                w.facts.drift = Some(finding(RunId::new("d"), Some("y")));
+                w.facts.repaired_drift = Some("x".to_owned());
             }),
             (PendingTrigger, "create plan drift", &[], false),
         ),

@@ -20,8 +20,8 @@ use butler_registry::TokenHash;
 use crate::model::{
     Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, DriftKind, Ending,
     FailureClass, Former, Formerly, JobFailure, LayerName, Lease, Liveness, NewRun, PlanDigest,
-    RepositorySlots, RunId, SavedPlan, StalePlan, StateLock, StopReason, Strategy, Surroundings,
-    Timeouts, Upstream, UpstreamWait,
+    RepositorySlots, RunId, SavedPlan, Seen, StalePlan, StateLock, StopReason, Strategy,
+    Surroundings, Timeouts, Upstream, UpstreamWait,
 };
 
 /// The time of all decisions, unless a row says otherwise.
@@ -251,7 +251,8 @@ fn plan_only() -> World {
 fn drifting(repair: bool) -> World {
     auto().with(|world| {
         world.settled();
-        world.layer.as_mut().unwrap().drift = Some(DriftCheck { every: secs(3600), repair });
+        world.layer.as_mut().unwrap().drift =
+            Some(DriftCheck { every: secs(3600), repair, compares_code: false });
     })
 }
 
@@ -325,7 +326,8 @@ fn plan_of_the_new_revision_precedes_the_check_of_the_old_one() {
 fn missed_checks_for_drift_are_made_up_for_by_one() {
     let mut world = World::new(Strategy::Auto);
     world.settled();
-    world.layer.as_mut().unwrap().drift = Some(DriftCheck { every: secs(3600), repair: false });
+    world.layer.as_mut().unwrap().drift =
+        Some(DriftCheck { every: secs(3600), repair: false, compares_code: false });
     let last = ago(secs(10 * 3600 + 60));
     ended(world.run(Action::Drift, Cause::Schedule { due: last }, "new"), Ending::Succeeded);
     let Some(Step::Create(run)) = world.decide().step else { panic!("no check") };

@@ -245,3 +245,74 @@ pub(super) async fn drift_has_an_age_until_a_check_finds_none(tested: Tested<imp
     let found = |difference: &str| JournalKind::DriftFound { difference: difference.to_owned() };
     assert_eq!(told, [found("x"), found("y"), JournalKind::DriftResolved, found("y")]);
 }
+
+pub(super) async fn failing_checks_are_told_once_and_moved_outputs_plan_what_comes_after(
+    tested: Tested<impl Store>,
+) {
+    tested.apply("a", false).await;
+    tested.see("down", "d1").await;
+    let check = async |at: u64, failing: &[&str], outputs: Option<&str>| {
+        tested.clock.set(at);
+        tested.check_drift("a", at).await;
+        let run = tested.facts("a").await.facts.runs.last().unwrap().id.clone();
+        let id = tested.start("a", &run, 1).await;
+        let seen = Seen {
+            failing_checks: failing.iter().map(|it| (*it).to_owned()).collect(),
+            outputs_difference: outputs.map(str::to_owned),
+            ..Seen::default()
+        };
+        let found = AttemptResult { seen: seen.clone(), ..AttemptResult::ended(Ending::Succeeded) };
+        tested.finish(&id, found).await;
+        assert_eq!(tested.facts("a").await.facts.drift.unwrap().seen, seen);
+        let snapshot = tested.store.snapshot(&layer("down"), KEY, &[layer("a")]).await.unwrap();
+        snapshot.facts.upstream_apply == Some(run)
+    };
+    assert!(!check(1_000, &[], None).await);
+    assert!(!check(2_000, &["check.a"], None).await);
+    assert!(check(3_000, &["check.a"], Some("x")).await);
+    assert!(!check(4_000, &["check.a", "check.b"], Some("x")).await);
+    assert!(check(5_000, &[], Some("y")).await);
+    let told = tested.store.newest_events(u64::MAX, &EventFilter::default(), 100).await.unwrap();
+    let told = told.iter().rev().map(|entry| entry.change.what.clone());
+    let is_check = |what: &JournalKind| {
+        matches!(what, JournalKind::ChecksFailed { .. } | JournalKind::ChecksPassed)
+    };
+    let failed = |names: &[&str]| JournalKind::ChecksFailed {
+        checks: names.iter().map(|it| (*it).to_owned()).collect(),
+    };
+    assert_eq!(
+        told.filter(is_check).collect::<Vec<_>>(),
+        [failed(&["check.a"]), failed(&["check.a", "check.b"]), JournalKind::ChecksPassed]
+    );
+}
+
+pub(super) async fn repaired_drift_is_known_until_a_check_finds_none(tested: Tested<impl Store>) {
+    tested.apply("a", true).await;
+    let check = async |at: u64, difference: Option<&str>| {
+        tested.clock.set(at);
+        tested.check_drift("a", at).await;
+        let run = tested.facts("a").await.facts.runs.last().unwrap().id.clone();
+        let id = tested.start("a", &run, 1).await;
+        let difference = difference.map(str::to_owned);
+        let found = AttemptResult { difference, ..AttemptResult::ended(Ending::Succeeded) };
+        tested.finish(&id, found).await;
+        run
+    };
+    let run = check(1_000, Some("x")).await;
+    let cause = Cause::Drift { run, change: 1 };
+    let plan = tested.create("a", new_run("a", Action::Plan, cause, "d1", 1)).await;
+    let id = tested.start("a", &plan, 1).await;
+    tested.finish(&id, saved("repair", false)).await;
+    let approved = tested.store.approve(&layer("a"), &PlanDigest::new("repair"), "ana").await;
+    assert_eq!(approved.unwrap(), Outcome::Made);
+    let apply = tested.facts("a").await.facts.runs.last().unwrap().id.clone();
+    let id = tested.start("a", &apply, 1).await;
+    assert_eq!(tested.store.note(&id, Note::Begins).await.unwrap(), Outcome::Made);
+    tested.finish(&id, AttemptResult::ended(Ending::Succeeded)).await;
+    let repaired = async || tested.facts("a").await.facts.repaired_drift;
+    assert_eq!(repaired().await.as_deref(), Some("x"));
+    check(2_000, Some("x")).await;
+    assert_eq!(repaired().await.as_deref(), Some("x"));
+    check(3_000, None).await;
+    assert_eq!(repaired().await, None);
+}

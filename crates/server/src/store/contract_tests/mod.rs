@@ -198,6 +198,8 @@ macro_rules! with_contract {
                 notes_change_attempts_until_they_end, stopped_attempts_end_as_stopped,
                 stopped_apply_may_have_changed_something, results_change_what_is_applied,
                 drift_has_an_age_until_a_check_finds_none,
+                failing_checks_are_told_once_and_moved_outputs_plan_what_comes_after,
+                repaired_drift_is_known_until_a_check_finds_none,
                 plans_are_approved_once_and_for_the_current_change,
                 lock_that_an_attempt_reported_is_stored_until_one_succeeds;
             changes: repair_after_a_revert_is_a_new_run,
