@@ -56,7 +56,7 @@ async fn examine_run(
     findings.push(network::check_clock(&clocks));
     findings.extend(sites.iter().map(|site| site.finding(releases)));
     findings.extend(tools);
-    findings.extend(tools::check_version_files(&run.source));
+    findings.extend(tools::check_version_files(run));
     findings.extend(keys::check_keys(&expiring_keys(SystemTime::now()), SystemTime::now()));
     findings.extend(directories::check_directories(run));
     findings.extend(machine::check_machine(&options));

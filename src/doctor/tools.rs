@@ -5,27 +5,37 @@ use std::path::Path;
 
 use super::finding::Finding;
 use super::time_limit::{CHECK_TIMEOUT, with_timeout};
-use crate::settings::RunSource;
+use crate::run::{required_version_warnings, unread_warnings, variable_warnings};
+use crate::settings::{RunSource, Settings};
 use crate::tool::{
     AuditResult, AuditedVersion, ToolError, ToolOptions, audit, default_version, on_path,
 };
 use butler_protocol::spec::Product;
+use butler_source::module::Module;
 use butler_source::{IgnoredVersionFile, version_files};
 
 const CHECK: &str = "tools";
 
-/// The version files that a run ignores in its directory, or in the current one, because of their owner.
-pub(super) fn check_version_files(source: &RunSource) -> Vec<Finding> {
-    let directory = match source {
-        RunSource::Local { module_dir, .. } => module_dir.as_path(),
-        RunSource::Registry { .. } | RunSource::File { .. } => Path::new("."),
+/// What names a version for a run in its directory, or in the current one, and is not read: version files of another
+/// owner, files and variables of other version managers, and a computed `required_version`.
+pub(super) fn check_version_files(run: &Settings) -> Vec<Finding> {
+    let (directory, is_named) = match &run.source {
+        RunSource::Local { module_dir, tool, .. } => (module_dir.as_path(), tool.is_some()),
+        RunSource::Registry { .. } | RunSource::File { .. } => (Path::new("."), false),
     };
     // A directory that cannot be read is the finding of another check.
-    let ignored = version_files(directory).unwrap_or_default().ignored;
+    let files = version_files(directory).unwrap_or_default();
+    let names_version = is_named || !files.counted.is_empty();
+    let mut unread = unread_warnings(&files);
+    unread.extend(variable_warnings(&run.environment, None, names_version));
+    if let Ok(module) = Module::read(directory) {
+        unread.extend(required_version_warnings(&module));
+    }
     let found = |file: IgnoredVersionFile| {
         Finding::warning(CHECK, file.to_string()).hint(IgnoredVersionFile::ADVICE)
     };
-    ignored.into_iter().map(found).collect()
+    let ignored = files.ignored.into_iter().map(found);
+    ignored.chain(unread.into_iter().map(|text| Finding::warning(CHECK, text))).collect()
 }
 
 /// Whether a run has to download its tool.

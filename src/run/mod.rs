@@ -31,6 +31,8 @@ pub use directory::memory::secrets_directory;
 pub use masking::secret_names::SECRET_VARIABLES;
 pub use masking::secrets::register_settings;
 pub use start::execute;
-pub use steps::tool_options::{tool_options, version_wish};
+pub use steps::tool_options::{
+    required_version_warnings, tool_options, unread_warnings, variable_warnings, version_wish,
+};
 pub use terminal::Terminal;
 pub use watch::{Watch, signals};

@@ -219,7 +219,7 @@ pub(super) fn operation(text: &str) -> Result<Operation, String> {
 /// The version of a run: an exact one, or a constraint.
 pub(super) fn version(text: &str) -> Result<RequestedVersion, String> {
     let problem = |_| format!("{} is neither a version nor a constraint", shown(text));
-    RequestedVersion::of_argument(text, None).map_err(problem)
+    RequestedVersion::of_run(text).map_err(problem)
 }
 
 pub(super) fn request(text: &str) -> Result<ToolRequest, String> {

@@ -118,7 +118,9 @@ fn describe_version_files(product: Option<Product>) -> String {
     let engines = Product::ENGINES.as_slice();
     let products = product.as_ref().map_or(engines, std::slice::from_ref);
     let applies = |kind: &VersionFileKind| match kind {
-        VersionFileKind::Of(product) => products.contains(product),
+        VersionFileKind::Of(product) | VersionFileKind::Switch(product) => {
+            products.contains(product)
+        }
         VersionFileKind::ToolVersions => true,
     };
     let files = VersionFileKind::ALL.into_iter().filter(applies);

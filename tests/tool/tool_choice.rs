@@ -317,6 +317,52 @@ fn terraform_is_chosen_if_tool_versions_names_both_products_in_any_order() {
 }
 
 #[test]
+fn sources_of_other_version_managers_are_used_or_named() {
+    let site = site(&RELEASED);
+    let mut machine = Machine::with_site(&site);
+    module(&machine, &[("main.tf", ""), (".tfswitchrc", "1.8.5\n")]);
+    let output = local(&machine, &[]);
+    assert_eq!(version_in(&last_used(&output)), "terraform 1.8.5");
+    assert!(output.stderr.contains("`.tfswitchrc`"), "{output:#?}");
+
+    // Other files and variables are named, unless the run uses that version.
+    fs::remove_file(machine.path("module/.tfswitchrc")).unwrap();
+    module(&machine, &[("mise.toml", "[tools]\nterraform = \"1.8.5\"\n")]);
+    module(&machine, &[("versions.tf", "terraform {\n  required_version = (\"~> 1.9.0\")\n}\n")]);
+    machine.set("TFENV_TERRAFORM_VERSION", "1.8.5");
+    let output = local(&machine, &[]);
+    assert_eq!(version_in(&last_used(&output)), "terraform 1.9.8");
+    assert!(
+        output.stderr.contains("`mise.toml` names a version of a tool and is not read"),
+        "{output:#?}"
+    );
+    assert!(
+        output.stderr.contains("TFENV_TERRAFORM_VERSION is `1.8.5` and is not read"),
+        "{output:#?}"
+    );
+    machine.set("TFENV_TERRAFORM_VERSION", "1.9.8");
+    assert!(!local(&machine, &[]).stderr.contains("TFENV_TERRAFORM_VERSION"));
+}
+
+#[test]
+fn run_that_names_terragrunt_takes_the_version_of_its_file() {
+    let site = site(&RELEASED);
+    let machine = Machine::with_site(&site);
+    let files = [
+        ("terragrunt.hcl", ""),
+        (".terraform-version", "1.8.5"),
+        (".terragrunt-version", "0.99.1"),
+    ];
+    module(&machine, &files);
+    executable(&machine.path("bin/terragrunt"), terragrunt_stand_in("0.99.1"));
+    let used = used(&machine, &["--tf-version", "terragrunt"]);
+    assert!(
+        used.starts_with("Using terragrunt 0.99.1 (") && used.contains("with terraform 1.8.5 ("),
+        "{used}"
+    );
+}
+
+#[test]
 fn usage_errors_quote_the_input_and_name_the_help_of_the_command() {
     let machine = Machine::new();
     let show = |words: &[&str]| machine.run(words).normalized().to_owned();

@@ -362,13 +362,13 @@ fn missing_version_request_lists_the_searched_files() {
     expect![[r"
         exit 1
         error: no version of terraform or opentofu is requested in `<machine>/module`
-        hint: name a version; looked for `.terraform-version`, `.opentofu-version`, `.tool-versions`, there and in its parent directories up to the repository root, and for `required_version`
+        hint: name a version; looked for `.terraform-version`, `.opentofu-version`, `.tool-versions`, `.tfswitchrc`, there and in its parent directories up to the repository root, and for `required_version`
     "]]
     .assert_eq(&show(&["tool", "install", "--from", "module"]));
     expect![[r"
         exit 1
         error: no version of terragrunt is requested in `<machine>/module`
-        hint: name a version; looked for `.terragrunt-version`, `.tool-versions`, there and in its parent directories up to the repository root
+        hint: name a version; looked for `.terragrunt-version`, `.tool-versions`, `.tgswitchrc`, there and in its parent directories up to the repository root
     "]]
     .assert_eq(&show(&["tool", "--product", "terragrunt", "which", "--from", "module"]));
     expect![[r"

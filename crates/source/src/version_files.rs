@@ -25,7 +25,21 @@ pub struct VersionFiles {
     pub counted: Vec<VersionFile>,
     /// Those in the same repository that do not count, in the same order.
     pub ignored: Vec<IgnoredVersionFile>,
+    /// Files of other version managers that name a version of a tool and are not read, nearer ones first: their paths
+    /// relative to the directory.
+    pub unread: Vec<String>,
 }
+
+/// Files of other version managers that have a format of their own.
+const UNREAD: [&str; 7] = [
+    "mise.toml",
+    ".mise.toml",
+    "mise.local.toml",
+    ".config/mise.toml",
+    ".mise/config.toml",
+    ".tfswitch.toml",
+    ".tgswitch.toml",
+];
 
 /// A version file that does not count, because a directory between it and the module belongs to another user.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -66,8 +80,11 @@ pub fn version_files(directory: &Path) -> Result<VersionFiles, ModuleError> {
     let start = directory.canonicalize().map_err(failed)?;
     let repository = repository_root(&start).map_err(failed)?;
     let top = repository.as_deref().unwrap_or(&start);
-    let mut found = Vec::new();
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
     for (height, directory) in start.ancestors().enumerate() {
+        for name in UNREAD.iter().filter(|name| names_a_tool(&directory.join(name))) {
+            unread.push(format!("{}{name}", "../".repeat(height)));
+        }
         for kind in VersionFileKind::ALL {
             if let Some(target) =
                 resolve_version_file(&directory.join(kind.name()), repository.as_deref())
@@ -82,7 +99,24 @@ pub fn version_files(directory: &Path) -> Result<VersionFiles, ModuleError> {
         }
     }
     let ignored = if repository.is_some() { Vec::new() } else { ignored_files(&start) };
-    Ok(VersionFiles { counted: found, ignored })
+    Ok(VersionFiles { counted: found, ignored, unread })
+}
+
+/// Whether a file of another version manager has a key with the name of a tool, or is about one tool.
+fn names_a_tool(path: &Path) -> bool {
+    let names = ["terraform", "opentofu", "tofu", "terragrunt"];
+    let is_small = path.metadata().is_ok_and(|it| it.is_file() && it.len() <= MAX_SIZE);
+    let Some(text) = is_small.then(|| std::fs::read_to_string(path).ok()).flatten() else {
+        return false;
+    };
+    let is_of_one = path.to_string_lossy().ends_with("switch.toml");
+    let mut keys = text.lines().filter_map(|line| Some(line.split_once('=')?.0));
+    keys.any(|key| {
+        // mise has names with a backend in front of them: `"aqua:opentofu/opentofu"`.
+        let key = key.trim().trim_matches(['"', '\'']);
+        let last = key.rsplit([':', '/']).next().unwrap_or(key);
+        if is_of_one { key == "version" } else { names.contains(&last) }
+    })
 }
 
 /// The version files between `start` and the root of a repository in which a directory has another owner.
@@ -257,6 +291,29 @@ mod tests {
             symlink(target, &link).unwrap();
             assert_eq!(!places(link.parent().unwrap()).is_empty(), counts, "{target}");
             std::fs::remove_file(&link).unwrap();
+        }
+    }
+
+    #[test]
+    fn files_of_other_version_managers_are_read_or_named() {
+        let tree = tree(&[".git/", "a/.tfswitchrc", "a/.tgswitchrc", "a/.tool-versions"]);
+        let module = tree.path().join("a");
+        assert_eq!(places(&module), [".tool-versions", ".tfswitchrc", ".tgswitchrc"]);
+        for (name, text, is_named) in [
+            ("a/mise.toml", "[tools]\nnode = \"22\"\nterraform = \"1.9.8\"\n", true),
+            ("a/.mise.toml", "[tools]\n\"aqua:opentofu/opentofu\" = '1.8.3'\n", true),
+            ("mise.toml", "[tools]\nterraform = \"1\"\n", true),
+            ("a/.config/mise.toml", "[tools]\nnode = \"22\" # terraform\n", false),
+            ("a/.tfswitch.toml", "bin = \"/x\"\nversion = \"1.9.8\"\n", true),
+            ("a/.tgswitch.toml", "bin = \"/x\"\n", false),
+            ("a/other.toml", "terraform = 1\n", false),
+        ] {
+            let path = tree.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+            let unread = version_files(&module).unwrap().unread;
+            let place = name.strip_prefix("a/").map_or(format!("../{name}"), str::to_owned);
+            assert_eq!(unread.contains(&place), is_named, "{name}: {unread:?}");
         }
     }
 

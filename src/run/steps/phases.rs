@@ -39,7 +39,8 @@ use crate::tool::ToolOptions;
 use crate::workspace;
 use butler_base::event::Phase;
 use butler_protocol::spec::{
-    Approval, FIRST_WITH_TOFU_FILES, Operation, PlanningOptions, Product, RunSpec, ToolRequest,
+    Approval, FIRST_WITH_TOFU_FILES, Operation, PlanningOptions, Product, RequestedVersion,
+    RunSpec, ToolRequest, VersionSelector,
 };
 use butler_source::module::{Module, ModuleError, unread_tests};
 
@@ -252,28 +253,35 @@ async fn prepare(
     options: &ToolOptions,
     findings: &mut Findings,
 ) -> Result<(ModuleLocation, Tools), Failure> {
-    let (location, first) = if let Some(wanted) = &spec.tool {
-        // The first failure ends the other future, and with it its child.
-        tokio::try_join!(fetch_source(context, spec, &mut findings.commit), async {
+    let (location, first) =
+        if let Some(wanted) = spec.tool.as_ref().filter(|wanted| !is_of_module(wanted)) {
+            // The first failure ends the other future, and with it its child.
+            tokio::try_join!(fetch_source(context, spec, &mut findings.commit), async {
+                let _span = context.notices.timeline.begin(Phase::Tool);
+                let request = choose_named(context, wanted, options).await?;
+                make_ready(context, &request, options).await
+            })?
+        } else {
+            let location = fetch_source(context, spec, &mut findings.commit).await?;
             let _span = context.notices.timeline.begin(Phase::Tool);
-            let request = choose_named(context, wanted, options).await?;
-            make_ready(context, &request, options).await
-        })?
-    } else {
-        let location = fetch_source(context, spec, &mut findings.commit).await?;
-        let _span = context.notices.timeline.begin(Phase::Tool);
-        let default = context.settings.tool.default_version.clone();
-        let request = choose(context, &location.directory, default, options).await?;
-        (location, make_ready(context, &request, options).await?)
-    };
+            let default = context.settings.tool.default_version.clone();
+            let product = spec.tool.as_ref().map(|wanted| wanted.product);
+            let request = choose(context, &location.directory, default, product, options).await?;
+            (location, make_ready(context, &request, options).await?)
+        };
     let tools = Tools::complete(context, first, &location.directory, options).await?;
     tools.announce(context);
     findings.tool = Some(tools.describe(|tool| tool.request.to_string()));
     Ok((location, tools))
 }
 
+/// Whether the run names only a product.
+fn is_of_module(wanted: &RequestedVersion) -> bool {
+    wanted.selector == VersionSelector::OfModule
+}
+
 /// Reads the files of the module that the tool of the run reads, and checks that there are no others. What Terragrunt adds
-/// to them is not known yet, so a module that it starts is incomplete.
+/// to them is not known yet, so a module that it starts is incomplete, and may have no file for the tool.
 fn read_module(
     context: &Context<'_>,
     spec: &RunSpec,
@@ -281,7 +289,10 @@ fn read_module(
     tools: &Tools,
 ) -> Result<Module, Failure> {
     let (tool, wrapped) = (&tools.tool.request, tools.terragrunt.is_some());
-    let read = Module::read_for(directory, tool);
+    let read = match Module::read_for(directory, tool) {
+        Err(ModuleError::OtherTool { .. }) if wrapped => Module::read(directory),
+        read => read,
+    };
     let module = read.map_err(|error| Failure::new(Phase::Source, &error))?;
     if module.is_terragrunt_only && !wrapped {
         let error = ModuleError::TerragruntOnly { path: directory.to_owned() };

@@ -5,7 +5,9 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::tool_options::{module_wish, tool_options, warnings};
+use super::tool_options::{
+    module_wish, required_version_warnings, tool_options, variable_warnings, warnings,
+};
 use crate::engine::{OLDEST_WRAPPER, can_wrap, missing_option, required_version};
 use crate::run::context::Context;
 use crate::run::failure::Failure;
@@ -14,7 +16,9 @@ use butler_base::error::FailureClass;
 use butler_base::event::Phase;
 use butler_base::http::LazyClient;
 use butler_base::process::Environment;
-use butler_protocol::spec::{Operation, PlanningOptions, Product, RequestedVersion, ToolRequest};
+use butler_protocol::spec::{
+    Operation, PlanningOptions, Product, RequestedVersion, ToolRequest, VersionFile,
+};
 use butler_source::module::Module;
 
 /// The options of a run, which can also use tools on PATH.
@@ -54,7 +58,7 @@ impl Tools {
         }
         let default = context.settings.tool.default_version.clone();
         let default = default.filter(|default| default.product != Product::Terragrunt);
-        let request = choose(context, directory, default, options).await?;
+        let request = choose(context, directory, default, None, options).await?;
         if request.product == Product::Terragrunt {
             return Err(Failure::because(Phase::Tool, format!("it is not known which tool {} must run", first.request))
                 .advise("name a version of Terraform or OpenTofu in a version file of the module or with --default-tool-version"));
@@ -133,23 +137,48 @@ pub(in crate::run) async fn choose_named(
     .await
 }
 
-/// The version that the module in `directory` requires.
+/// The version that the module in `directory` requires: of this product if one is named, else of Terraform or `OpenTofu`.
 pub(in crate::run) async fn choose(
     context: &Context<'_>,
     directory: &Path,
     default: Option<ToolRequest>,
+    product: Option<Product>,
     options: &ToolOptions,
 ) -> Result<ToolRequest, Failure> {
     let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
-    for warning in warnings(&module.version_files) {
-        context.log.warn(&warning);
-    }
-    let wish = module_wish(module, default);
-    unless_stopped(context, async {
+    let mut found = warnings(&module.version_files);
+    found.extend(required_version_warnings(&module));
+    let wish = VersionSources { product, ..module_wish(module, default) };
+    let request = unless_stopped(context, async {
         context.version.wait().await;
         tool::choose(&wish, Reach::InstalledFirst, options).await
     })
-    .await
+    .await?;
+    let source = deciding_source(&wish, &request);
+    let is_named = source.is_some();
+    found.extend(variable_warnings(&context.settings.environment, Some(&request), is_named));
+    for warning in found {
+        context.log.warn(&warning);
+    }
+    let source = source.unwrap_or_else(|| "the default, or what is on PATH".to_owned());
+    tracing::info!(%request, source, "chose the version of the tool");
+    Ok(request)
+}
+
+/// The version file or the constraint of the module that has decided for a version.
+fn deciding_source(wish: &VersionSources, request: &ToolRequest) -> Option<String> {
+    let names = |file: &VersionFile, product: Product| {
+        RequestedVersion::of_file(file, product).is_ok_and(|versions| !versions.is_empty())
+    };
+    let file = wish.version_files.iter().find(|file| names(file, request.product));
+    if let Some(file) = file {
+        let other = Product::ENGINES.into_iter().find(|product| *product != request.product);
+        let both = other.filter(|other| wish.product.is_none() && names(file, *other));
+        let rest = both.map(|it| format!(", whose line for {it} is not used")).unwrap_or_default();
+        return Some(format!("`{}`{rest}", file.place));
+    }
+    let limit = wish.required.limit(request.product).ok().flatten()?;
+    Some(format!("`required_version` ({limit})"))
 }
 
 /// Finds or installs a version.

@@ -150,6 +150,10 @@ impl<'a> Choice<'a> {
         if self.sources.required == RequiredVersions::default() {
             return Ok(None);
         }
+        // They are about the tool that it starts.
+        if self.sources.product == Some(Product::Terragrunt) {
+            return Ok(None);
+        }
         // The product is chosen first, because the versions of different products are not comparable.
         let product = self.preferred_product().await;
         match self.required_version(product)? {
@@ -223,6 +227,10 @@ impl<'a> Choice<'a> {
                 let limit = required(OLDEST_ALLOWED)?;
                 self.end_of_list(product, Some((Limit::Module(&limit), End::Oldest))).await
             }
+            VersionSelector::OfModule => match self.default().filter(|it| it.product == product) {
+                Some(default) => Ok(default.clone()),
+                None => self.on_machine(product, |_| true).await.ok_or(ToolError::NoVersion),
+            },
         }
     }
 
@@ -313,7 +321,8 @@ impl<'a> Choice<'a> {
             };
             index::released(product, self.options).await.map_err(unlisted)?
         };
-        let newest = known.iter().filter(|version| version.pre.is_empty()).max().cloned();
+        let is_release = |version: &&Version| version.pre.is_empty() && version.build.is_empty();
+        let newest = known.iter().filter(is_release).max().cloned();
         let found = match limit {
             None => newest.clone(),
             Some((limit, end)) => {

@@ -14,8 +14,12 @@ pub(super) enum Limit<'a> {
 }
 
 impl Limit<'_> {
-    /// Whether a version that is on the machine can be used. A prerelease is judged by its core, as Terraform does.
+    /// Whether a version that is on the machine can be used. A prerelease is judged by its core, as Terraform does. A build
+    /// with metadata, such as `1.9.8+ent`, is used only if it is named.
     pub(super) fn allows(self, version: &Version) -> bool {
+        if !version.build.is_empty() {
+            return false;
+        }
         match self {
             Self::Given(constraint) => {
                 constraint.allows(version) || constraint.allows(&core(version))
@@ -26,6 +30,9 @@ impl Limit<'_> {
 
     /// Whether it can be selected from a list.
     pub(super) fn suggests(self, version: &Version) -> bool {
+        if !version.build.is_empty() {
+            return false;
+        }
         match self {
             Self::Given(constraint) => constraint.suggests(version),
             Self::Module(limit) => limit.suggests(version),

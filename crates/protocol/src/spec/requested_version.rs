@@ -7,6 +7,7 @@
 use semver::Version;
 
 use super::constraint::{Constraint, ConstraintError};
+use super::required_versions::core;
 use super::tool::{ParseRequestError, Product, ToolRequest};
 use super::version_file::{VersionFile, VersionFileKind};
 use butler_base::error::Advice;
@@ -33,6 +34,8 @@ pub enum VersionSelector {
     NewestAllowed,
     /// The oldest version that `required_version` allows: `min-required`.
     OldestAllowed,
+    /// Only the product is named: version files, constraints and the machine decide.
+    OfModule,
 }
 
 /// The newest version that `required_version` allows, in the syntax of tfenv and tenv.
@@ -140,6 +143,39 @@ impl RequestedVersion {
         }
     }
 
+    /// As [`Self::of_argument`], for a run: `terragrunt` alone takes the version that the module names.
+    ///
+    /// # Errors
+    /// If it is neither a version nor a product.
+    pub fn of_run(text: &str) -> Result<Self, RequestedVersionError> {
+        let is_name =
+            |product: &Product| [product.name(), product.executable()].contains(&text.trim());
+        match Product::ALL.into_iter().find(is_name) {
+            Some(product) => Ok(Self { product, selector: VersionSelector::OfModule }),
+            None => Self::of_argument(text, None),
+        }
+    }
+
+    /// Whether this version is one that is requested. The newest one, and one that the module's constraints decide, can be
+    /// any.
+    #[must_use]
+    pub fn allows(&self, tool: &ToolRequest) -> bool {
+        let is_within = |constraint: &Constraint| {
+            constraint.allows(&tool.version) || constraint.allows(&core(&tool.version))
+        };
+        self.product == tool.product
+            && match &self.selector {
+                VersionSelector::Exact(version) => *version == tool.version,
+                VersionSelector::Within(constraint) | VersionSelector::Newest(Some(constraint)) => {
+                    is_within(constraint)
+                }
+                VersionSelector::Newest(None)
+                | VersionSelector::NewestAllowed
+                | VersionSelector::OldestAllowed
+                | VersionSelector::OfModule => true,
+            }
+    }
+
     /// The exact version.
     ///
     /// # Errors
@@ -165,7 +201,7 @@ impl RequestedVersion {
             .map(|line| unquoted(line.split('#').next().unwrap_or_default().trim()))
             .filter(|line| !line.is_empty());
         match file.kind {
-            VersionFileKind::Of(meant) => {
+            VersionFileKind::Of(meant) | VersionFileKind::Switch(meant) => {
                 let Some(line) = lines.next() else { return Ok(Vec::new()) };
                 let (named, rest) = split_product(line, meant);
                 let rest = unquoted(rest);

@@ -7,17 +7,21 @@ use super::Product;
 pub enum VersionFileKind {
     /// One version, of this product unless the text names another one.
     Of(Product),
+    /// The same, in the file of tfswitch or tgswitch.
+    Switch(Product),
     /// The file of asdf: a line for each tool, with its name and its versions.
     ToolVersions,
 }
 
 impl VersionFileKind {
     /// All kinds. In one directory, an earlier one wins over a later one.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 6] = [
         Self::Of(Product::Terraform),
         Self::Of(Product::OpenTofu),
         Self::Of(Product::Terragrunt),
         Self::ToolVersions,
+        Self::Switch(Product::Terraform),
+        Self::Switch(Product::Terragrunt),
     ];
 
     /// The file's name.
@@ -28,6 +32,9 @@ impl VersionFileKind {
             Self::Of(Product::OpenTofu) => ".opentofu-version",
             Self::Of(Product::Terragrunt) => ".terragrunt-version",
             Self::ToolVersions => ".tool-versions",
+            // tfswitch uses one file for Terraform and OpenTofu.
+            Self::Switch(Product::Terraform | Product::OpenTofu) => ".tfswitchrc",
+            Self::Switch(Product::Terragrunt) => ".tgswitchrc",
         }
     }
 }

@@ -71,6 +71,8 @@ pub enum BlockSetting {
 pub struct Module {
     /// The constraints on versions of tools in the files that were read.
     pub required_versions: RequiredVersions,
+    /// The files whose `required_version` is computed, so that only Terraform can read it.
+    pub unread_required_versions: Vec<String>,
     /// Its version files.
     pub version_files: VersionFiles,
     /// Declared variables by name.

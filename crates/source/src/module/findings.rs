@@ -57,6 +57,12 @@ impl Findings {
         self.constraint(constraint, place);
     }
 
+    /// A `required_version` that is not a literal.
+    pub(super) fn unread_required_version(&mut self) {
+        let file = self.file.as_ref().map(|file| file.name.clone()).unwrap_or_default();
+        self.module.unread_required_versions.push(file);
+    }
+
     /// `opentofu` in a block `compatible_with` of a block `language`.
     pub(super) fn compatible_with_tofu(&mut self, constraint: &str) {
         self.constraint(constraint, ConstraintPlace::Language);

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::declaration::{BackendBlock, BlockSetting};
 use super::findings::{Findings, PartialDeclaration};
-use super::native::quoted_type_kind;
+use super::native::{constraint_text, quoted_type_kind};
 use crate::hcl::json_string;
 use butler_base::json::members;
 
@@ -46,8 +46,11 @@ pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
 }
 
 fn read_settings(settings: &Body<'_>, findings: &mut Findings) {
-    if let Some(constraint) = values(settings, "required_version").find_map(json_string) {
-        findings.required_version(&constraint);
+    for given in values(settings, "required_version").take(1) {
+        match constraint_text(given) {
+            Some(constraint) => findings.required_version(&constraint),
+            None => findings.unread_required_version(),
+        }
     }
     for (kind, block) in labelled(settings, "backend") {
         let body = objects(block).into_iter().next().unwrap_or_default();

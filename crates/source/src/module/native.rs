@@ -6,7 +6,7 @@ use hcl_edit::structure::{Block, Body};
 use super::declaration::{BackendBlock, BlockSetting, TypeKind};
 use super::findings::{Findings, PartialDeclaration};
 use super::remote_states::{REMOTE_STATE, local_state};
-use crate::hcl::expression_texts;
+use crate::hcl::{expression_as_json, expression_texts, json_string};
 
 /// Adds the declarations in `text` to `findings`. Returns false if it is not valid HCL.
 pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
@@ -33,10 +33,12 @@ pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
 }
 
 fn settings(block: &Block, findings: &mut Findings) {
-    if let Some(constraint) =
-        block.body.get_attribute("required_version").and_then(|given| given.value.as_str())
-    {
-        findings.required_version(constraint);
+    if let Some(given) = block.body.get_attribute("required_version") {
+        // Terraform also takes a heredoc, parentheses, and a number.
+        match expression_as_json(&given.value).and_then(|json| constraint_text(&json)) {
+            Some(constraint) => findings.required_version(&constraint),
+            None => findings.unread_required_version(),
+        }
     }
     for block in block.body.blocks() {
         match block.ident.as_str() {
@@ -59,6 +61,13 @@ fn settings(block: &Block, findings: &mut Findings) {
             _ => {}
         }
     }
+}
+
+/// The text of a constraint in JSON: a string, or a number.
+pub(super) fn constraint_text(json: &str) -> Option<String> {
+    let is_number = json.starts_with(|first: char| first.is_ascii_digit());
+    let text = json_string(json).or_else(|| is_number.then(|| json.to_owned()))?;
+    (!text.contains("${") && !text.contains("%{")).then(|| text.trim().to_owned())
 }
 
 /// The versions of `OpenTofu` with which the module is compatible.

@@ -126,6 +126,35 @@ mod tests {
     }
 
     #[test]
+    fn required_version_is_read_in_each_literal_form() {
+        for (file, value, expected) in [
+            ("a.tf", "\"~> 1.9\"", Some("~> 1.9")),
+            ("a.tf", "(\"~> 1.9\")", Some("~> 1.9")),
+            ("a.tf", "<<EOT\n~> 1.9\nEOT\n", Some("~> 1.9")),
+            ("a.tf", "<<-EOT\n    ~> 1.9\n  EOT\n", Some("~> 1.9")),
+            ("a.tf", "\"${\"~> 1.9\"}\"", Some("~> 1.9")),
+            ("a.tf", "1.10", Some("1.10")),
+            ("a.tf", "var.version", None),
+            ("a.tf", "\"${var.version}\"", None),
+            ("a.tf", "format(\"1.9\")", None),
+            ("a.tf.json", "\"~> 1.9\"", Some("~> 1.9")),
+            ("a.tf.json", "1.10", Some("1.10")),
+            ("a.tf.json", "\"${var.version}\"", None),
+            ("a.tf.json", "[]", None),
+        ] {
+            let text = if file.ends_with("json") {
+                format!("{{\"terraform\": {{\"required_version\": {value}}}}}")
+            } else {
+                format!("terraform {{\n  required_version = {value}\n}}\n")
+            };
+            let module = module(&[(file, &text)]);
+            assert_eq!(limit(&module, Product::Terraform), expected.unwrap_or_default(), "{text}");
+            let unread = module.unread_required_versions;
+            assert_eq!(unread.is_empty(), expected.is_some(), "{text}: {unread:?}");
+        }
+    }
+
+    #[test]
     fn declared_type_decides_how_a_string_is_parsed() {
         let native = r#"
             variable "none" {}
