@@ -116,6 +116,38 @@ async fn plan_of_one_run_is_applied_by_another_one() {
     assert!(world.left_in("work").is_empty());
 }
 
+/// A program that is a newer version, and does nothing else.
+const NEWER: &str = "#!/bin/sh
+case \"$*\" in
+*-json*) echo '{\"terraform_version\": \"1.99.0\"}' ;;
+version) echo 'Terraform v1.99.0' ;;
+*) echo 'the newer version was started' >&2; exit 1 ;;
+esac
+";
+
+#[tokio::test]
+async fn plan_is_applied_with_its_own_version_if_a_newer_one_was_installed() {
+    let world = world().await;
+    let file = plan(&world, "apply").await;
+    // The real one is further back on PATH.
+    let write = "printf '%s' \"$2\" >\"$1\"";
+    let program = world.path("bin/terraform");
+    let mut shell = std::process::Command::new("sh");
+    let written = shell.args(["-c", write, "sh"]).arg(&program).arg(NEWER).status();
+    assert!(written.unwrap().success());
+    let end = run(&world, apply(&world, "apply", &file), file.clone()).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+
+    // A run that names another version, and one whose version cannot be had, have a stale plan.
+    let mut named = apply(&world, "apply", &file);
+    named["terraformVersion"] = json!("1.99.0");
+    let end = run(&world, named, file).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let error = world.last_status()["error"].clone();
+    assert!(error["message"].as_str().unwrap().contains("not with terraform 1.99.0"), "{error}");
+    assert_eq!(error["class"], "stale-plan", "{error}");
+}
+
 #[tokio::test]
 async fn plan_with_another_digest_is_not_applied() {
     let world = world().await;

@@ -51,6 +51,8 @@ pub(in crate::run) struct CommandInput<'run> {
     pub(in crate::run) recovery: PathBuf,
     /// The registry of the run; absent without one.
     pub(in crate::run) registry: Option<&'run RegistryReports>,
+    /// The registry's saved plan, if the run applies one.
+    pub(in crate::run) fetched: Option<PathBuf>,
     /// Terraform's own plan, if it was made before this run.
     pub(in crate::run) restored: Option<PathBuf>,
 }

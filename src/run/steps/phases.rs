@@ -23,9 +23,11 @@ use super::run_inputs::{
     given_in_arguments, plan_options, resolve_declared, resolve_inputs, warn_of_short_secrets,
     write_variables,
 };
+use super::saved_plan::fetch_plan;
 use super::state_location;
 use super::tools::{
-    Tools, check_operation, check_options, choose, choose_named, make_ready, run_options,
+    Tools, check_operation, check_options, choose, choose_named, make_ready, ready_for_plan,
+    run_options,
 };
 use crate::engine::{Engine, GivenAssignments, RemoteRuns, Wrapper};
 use crate::run::context::{Context, run_id};
@@ -63,9 +65,13 @@ pub(in crate::run) async fn run_phases(
     let mut inputs = resolve_inputs(context, spec)?;
     state_location::check_run(context, spec, &inputs)?;
 
+    // Before the tool: only the tool that made a saved plan can apply it.
+    let fetched = Box::pin(fetch_plan(context)).await?;
+    let made_with = fetched.as_ref().and_then(|fetched| fetched.tool.as_ref());
+
     // The source and the tool, at the same time if possible: both wait for the network.
     let options = run_options(context);
-    let (location, tools) = Box::pin(prepare(context, spec, &options, findings)).await?;
+    let (location, tools) = Box::pin(prepare(context, spec, made_with, &options, findings)).await?;
     check_operation(spec.operation, &tools.tool.request)?;
     check_options(&context.options.planning, &tools.tool.request)?;
 
@@ -163,6 +169,7 @@ pub(in crate::run) async fn run_phases(
         secrets: context.directory.secrets(),
         recovery: context.settings.recovery_dir.clone(),
         registry: context.registry,
+        fetched: fetched.map(|fetched| fetched.path),
         restored: None,
         handover: handover.flatten(),
         local_states: module.local_states,
@@ -246,29 +253,36 @@ fn after_plan_program<'run>(
     })
 }
 
-/// Fetches the source and installs the tool, at the same time if the run names the tool's version.
+/// Fetches the source and installs the tool, at the same time if the run names the tool's version. A saved plan that was
+/// made with `made_with` is applied with it, if that can be had.
 async fn prepare(
     context: &Context<'_>,
     spec: &RunSpec,
+    made_with: Option<&ToolRequest>,
     options: &ToolOptions,
     findings: &mut Findings,
 ) -> Result<(ModuleLocation, Tools), Failure> {
-    let (location, first) =
-        if let Some(wanted) = spec.tool.as_ref().filter(|wanted| !is_of_module(wanted)) {
-            // The first failure ends the other future, and with it its child.
-            tokio::try_join!(fetch_source(context, spec, &mut findings.commit), async {
-                let _span = context.notices.timeline.begin(Phase::Tool);
-                let request = choose_named(context, wanted, options).await?;
-                make_ready(context, &request, options).await
-            })?
-        } else {
-            let location = fetch_source(context, spec, &mut findings.commit).await?;
+    let planned = match made_with {
+        Some(made_with) => ready_for_plan(context, spec.tool.as_ref(), made_with, options).await?,
+        None => None,
+    };
+    let (location, first) = if let Some(tool) = planned {
+        (fetch_source(context, spec, &mut findings.commit).await?, tool)
+    } else if let Some(wanted) = spec.tool.as_ref().filter(|wanted| !is_of_module(wanted)) {
+        // The first failure ends the other future, and with it its child.
+        tokio::try_join!(fetch_source(context, spec, &mut findings.commit), async {
             let _span = context.notices.timeline.begin(Phase::Tool);
-            let default = context.settings.tool.default_version.clone();
-            let product = spec.tool.as_ref().map(|wanted| wanted.product);
-            let request = choose(context, &location.directory, default, product, options).await?;
-            (location, make_ready(context, &request, options).await?)
-        };
+            let request = choose_named(context, wanted, options).await?;
+            make_ready(context, &request, options).await
+        })?
+    } else {
+        let location = fetch_source(context, spec, &mut findings.commit).await?;
+        let _span = context.notices.timeline.begin(Phase::Tool);
+        let default = context.settings.tool.default_version.clone();
+        let product = spec.tool.as_ref().map(|wanted| wanted.product);
+        let request = choose(context, &location.directory, default, product, options).await?;
+        (location, make_ready(context, &request, options).await?)
+    };
     let tools = Tools::complete(context, first, &location.directory, options).await?;
     tools.announce(context);
     findings.tool = Some(tools.describe(|tool| tool.request.to_string()));

@@ -10,11 +10,12 @@ use crate::artifact::{Artifact, ArtifactError, Head, Parts, Snapshot, file_diges
 use crate::engine::{Engine, Planned, Restriction};
 use crate::registry::RegistryError;
 use crate::report::RunLog;
+use crate::run::context::Context;
 use crate::run::failure::{Cause, Failure};
 use butler_base::blocking::blocking;
 use butler_base::error::FailureClass;
 use butler_base::event::Phase;
-use butler_protocol::spec::{Operation, PlanFile, PlanPurpose};
+use butler_protocol::spec::{Operation, PlanFile, PlanPurpose, ToolRequest};
 use butler_source::git::checked_out_commit;
 
 /// The name of Terraform's own plan in the run's directory.
@@ -135,10 +136,9 @@ pub(in crate::run) async fn restore(
     input: &CommandInput<'_>,
     operation: Operation,
 ) -> Result<Option<PathBuf>, Failure> {
-    let path = match &input.options.plan_file {
-        PlanFile::Apply(path) => path.clone(),
-        PlanFile::Fetch { url, sha256 } => fetch(engine, input, url, sha256).await?,
-        PlanFile::None | PlanFile::Save(_) | PlanFile::Send { .. } => return Ok(None),
+    let path = match (&input.options.plan_file, &input.fetched) {
+        (PlanFile::Apply(path), _) | (PlanFile::Fetch { .. }, Some(path)) => path.clone(),
+        _ => return Ok(None),
     };
     let plan = engine.private.join(PLAN_NAME);
     let (directory, tool) = (engine.directory.to_owned(), engine.tool.clone());
@@ -189,19 +189,38 @@ pub(in crate::run) async fn confirm(
     }
 }
 
+/// The registry's saved plan.
+pub(in crate::run) struct FetchedPlan {
+    /// The file.
+    pub(in crate::run) path: PathBuf,
+    /// The tool that made it, if the file is a saved plan.
+    pub(in crate::run) tool: Option<ToolRequest>,
+}
+
+/// Downloads the registry's saved plan, before the tool is chosen: only the tool that made it can apply it. None if
+/// the run does not apply one.
+///
+/// # Errors
+/// If it cannot be downloaded, or has another digest.
+pub(in crate::run) async fn fetch_plan(
+    context: &Context<'_>,
+) -> Result<Option<FetchedPlan>, Failure> {
+    let PlanFile::Fetch { url, sha256 } = &context.options.plan_file else { return Ok(None) };
+    let path = fetch(context, url, sha256).await?;
+    let opened = path.clone();
+    // `restore` says what is wrong with the file.
+    let tool = blocking(move |_| Artifact::open(&opened).map(|it| it.head().tool.clone())).await;
+    Ok(Some(FetchedPlan { path, tool: tool.ok() }))
+}
+
 /// Downloads the registry's saved plan, and checks its digest. Returns its path.
-async fn fetch(
-    engine: &Engine<'_, RunLog>,
-    input: &CommandInput<'_>,
-    url: &str,
-    sha256: &str,
-) -> Result<PathBuf, Failure> {
-    let Some(registry) = input.registry else {
+async fn fetch(context: &Context<'_>, url: &str, sha256: &str) -> Result<PathBuf, Failure> {
+    let Some(registry) = context.registry else {
         let text = "the saved plan of the run is in a registry, and the run has no registry";
         return Err(Failure::because(Phase::Source, text)
             .advise("set --endpoint (BUTLER_ENDPOINT), or use `butler-runner apply FILE`"));
     };
-    let path = engine.private.join(FILE_NAME);
+    let path = context.directory.private().path().join(FILE_NAME);
     // The directory is closed to others, so the mode of the file does not matter.
     let file = File::create_new(&path).map_err(|source| {
         registry_failure(&RegistryError::File { act: "store", what: WHAT, source })
@@ -210,7 +229,7 @@ async fn fetch(
         fetched = registry.archive(WHAT, url, &file) => {
             fetched.map_err(|error| registry_failure(&error))?;
         }
-        reason = engine.stop.requested() => return Err(Failure::stopped(Phase::Source, &reason)),
+        reason = context.stop.requested() => return Err(Failure::stopped(Phase::Source, &reason)),
     }
     let (fetched, expected) = (path.clone(), sha256.to_owned());
     let is_expected =

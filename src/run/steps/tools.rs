@@ -200,6 +200,34 @@ pub(in crate::run) async fn make_ready(
     .await
 }
 
+/// The tool that made a saved plan, if the run allows it and it can be had: a newer one on the machine must not lose the
+/// approval of the plan. None if the run must choose, and then finds the plan to be stale.
+///
+/// # Errors
+/// If the run is stopped.
+pub(in crate::run) async fn ready_for_plan(
+    context: &Context<'_>,
+    wanted: Option<&RequestedVersion>,
+    made_with: &ToolRequest,
+    options: &ToolOptions,
+) -> Result<Option<InstalledTool>, Failure> {
+    if wanted.is_some_and(|wanted| !wanted.allows(made_with)) {
+        return Ok(None);
+    }
+    let _span = context.notices.timeline.begin(Phase::Tool);
+    match make_ready(context, made_with, options).await {
+        Ok(tool) => Ok(Some(tool)),
+        Err(failure) if context.stop.reason().is_some() => Err(failure),
+        Err(failure) => {
+            let why = failure.reason;
+            context
+                .log
+                .warn(&format!("the plan was made with {made_with}, which cannot be had: {why}"));
+            Ok(None)
+        }
+    }
+}
+
 /// Waits for `work` of the tool phase, or for the stop of the run.
 async fn unless_stopped<T>(
     context: &Context<'_>,
