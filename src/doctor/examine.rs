@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::finding::Finding;
 use super::network::ClockReading;
-use super::{directories, keys, machine, network, registry, tools};
+use super::{cli_configuration, directories, keys, machine, network, registry, tools};
 use crate::run::{register_settings, tool_options};
 use crate::settings::{DoctorSettings, Settings};
 use crate::tool::{ToolOptions, expiring_keys};
@@ -41,10 +41,11 @@ async fn examine_run(
             "butler-runner doctor".to_owned(),
         )
     };
-    let ((registry, registry_clock), (tools, releases), sites) = tokio::join!(
+    let ((registry, registry_clock), (tools, releases), sites, configuration) = tokio::join!(
         registry::check_registry(settings.registry.as_ref(), run),
         tools::check_tools(&options),
         network::probe_sites(&options),
+        cli_configuration::check_cli_configuration(run, &options.http),
     );
     let clocks: Vec<ClockReading> =
         registry_clock.into_iter().chain(sites.iter().filter_map(network::Site::clock)).collect();
@@ -57,6 +58,7 @@ async fn examine_run(
     findings.extend(sites.iter().map(|site| site.finding(releases)));
     findings.extend(tools);
     findings.extend(tools::check_version_files(run));
+    findings.extend(configuration);
     findings.extend(keys::check_keys(&expiring_keys(SystemTime::now()), SystemTime::now()));
     findings.extend(directories::check_directories(run));
     findings.extend(machine::check_machine(&options));

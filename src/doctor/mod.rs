@@ -4,6 +4,7 @@
 //! executables that were changed. Each check has a time limit, and checks of servers run concurrently.
 //! All messages are redacted, and URLs are shown without their logins.
 
+mod cli_configuration;
 mod directories;
 mod examine;
 mod finding;

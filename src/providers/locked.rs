@@ -30,17 +30,31 @@ pub(super) struct Locked {
 /// The providers that the lock file of the module at `directory` names with a checksum of the
 /// unpacked package, in the order of their packages. No file is one that names none.
 pub(super) fn read(directory: &Path) -> Vec<Locked> {
+    parse(&text(directory))
+}
+
+/// Whether the lock file of the module at `directory` is missing, or names a provider without a checksum of the unpacked
+/// package.
+pub(super) fn lacks_checksums(directory: &Path) -> bool {
+    let text = text(directory);
+    let providers =
+        text.lines().filter(|line| line.trim_start().starts_with("provider \"")).count();
+    providers == 0 || parse(&text).len() < providers
+}
+
+/// The text of the lock file; empty without one.
+fn text(directory: &Path) -> String {
     let path = directory.join(LOCK_FILE);
     let mut text = String::new();
     // Not the target of a link in the repository, and not a pipe without a writer.
     if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
-        return Vec::new();
+        return text;
     }
     match File::open(&path).and_then(|file| file.take(LARGEST).read_to_string(&mut text)) {
-        Ok(_) => parse(&text),
+        Ok(_) => text,
         Err(error) => {
             tracing::debug!(path = %path.display(), %error, "cannot read the lock file");
-            Vec::new()
+            String::new()
         }
     }
 }
@@ -125,6 +139,20 @@ provider "../../etc/passwd" {
         for broken in ["", "}", "provider", "provider \"a/b/c\" {\n}", "\"h1:x\"", "provider {\n}"]
         {
             assert_eq!(parse(broken), [], "{broken}");
+        }
+    }
+
+    #[test]
+    fn lock_file_lacks_checksums_if_one_provider_has_none() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(lacks_checksums(directory.path()), "no lock file");
+        let complete =
+            TEXT.split("provider \"registry.terraform.io/hashicorp/null").next().unwrap();
+        for (text, expected) in
+            [(TEXT, true), (complete, false), ("", true), ("# provider\n", true)]
+        {
+            std::fs::write(directory.path().join(LOCK_FILE), text).unwrap();
+            assert_eq!(lacks_checksums(directory.path()), expected, "{text}");
         }
     }
 

@@ -17,5 +17,7 @@ mod view;
 
 pub use error::ProvidersError;
 pub use prune::{Pruned, PrunedPackage, prune};
-pub use user_plugin_cache::{VARIABLE, configuration_files, lock_plugin_cache, plugin_cache};
+pub use user_plugin_cache::{
+    VARIABLE, configuration_files, lock_plugin_cache, plugin_cache, replaces_packages,
+};
 pub use view::{Directories, VIEW, View};

@@ -1,7 +1,9 @@
 //! The plugin cache that the user configured for Terraform itself.
 //!
 //! If one is configured, the runner's provider cache is not used. Terraform works in a plugin cache
-//! directly, and two concurrent runs would damage each other's packages: a lock keeps them apart.
+//! directly, and two concurrent `init`s would damage each other's packages: a lock keeps them apart. An `init` that replaces
+//! a package would also fail because another run executes it, or would change that run's package. So a module without
+//! checksums, whose `init` does that, gets the runner's provider cache, or keeps the lock until its run ends.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +12,7 @@ use std::time::Duration;
 
 use semver::Version;
 
-use super::lock;
+use super::{lock, locked};
 use butler_base::process::Environment;
 use butler_protocol::spec::{CLI_CONFIG_VARIABLES, Product, ToolRequest, cli_config_files};
 
@@ -19,6 +21,13 @@ pub const VARIABLE: &str = "TF_PLUGIN_CACHE_DIR";
 
 /// The setting in a CLI configuration file.
 const SETTING: &str = "plugin_cache_dir";
+
+/// The setting that lets the tool take packages from its plugin cache without a checksum, and its variable.
+const ALLOWING_SETTING: &str = "plugin_cache_may_break_dependency_lock_file";
+const ALLOWING_VARIABLE: &str = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE";
+
+/// The first Terraform that takes no package from its plugin cache without a checksum.
+const CHECKING_TERRAFORM: Version = Version::new(1, 4, 0);
 
 /// The lock file, in the plugin cache.
 const LOCK: &str = ".butler-runner.lock";
@@ -40,6 +49,32 @@ pub fn plugin_cache(
     let mut texts = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
     let named = texts.find_map(|text| plugin_cache_setting(&text))?;
     Some(directory.join(expand_variables(&named, environment)))
+}
+
+/// Whether `init` of the module at `directory` replaces packages in a plugin cache, although they are there already:
+/// the tool takes only those whose checksum the lock file has.
+#[must_use]
+pub fn replaces_packages(environment: &Environment, directory: &Path, tool: &ToolRequest) -> bool {
+    if tool.product == Product::Terraform && tool.version < CHECKING_TERRAFORM {
+        return false;
+    }
+    let allowed = environment.value(ALLOWING_VARIABLE);
+    if allowed.is_some_and(|value| !value.is_empty() && value != "0") {
+        return false;
+    }
+    let files = configuration_files(environment, directory, tool.product);
+    let mut texts = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    !texts.any(|text| allows_all_packages(&text)) && locked::lacks_checksums(directory)
+}
+
+/// Whether a CLI configuration file, in HCL or JSON, lets the tool take packages without a checksum.
+fn allows_all_packages(text: &str) -> bool {
+    text.lines().any(|line| {
+        let line = line.trim_start_matches([' ', '\t', '{', '"']);
+        let value =
+            line.strip_prefix(ALLOWING_SETTING).and_then(|rest| rest.split(['=', ':']).nth(1));
+        value.is_some_and(|value| value.trim_start().starts_with("true"))
+    })
 }
 
 /// Locks the plugin cache at `directory` for `init`; `None` if the tool locks it itself. Reports to
@@ -146,6 +181,43 @@ mod tests {
             assert_eq!(set(&[("TF_CLI_CONFIG_FILE", other), (VARIABLE, "/x")]), Some("/x".into()));
             std::fs::remove_file(other).unwrap();
         }
+    }
+
+    #[test]
+    fn init_without_checksums_replaces_packages_unless_the_user_allows_them() {
+        let home = tempfile::tempdir().unwrap();
+        let module = home.path().join("module");
+        std::fs::create_dir(&module).unwrap();
+        let replaces = |version: &str, variables: &[(&str, &str)]| {
+            let mut environment = Environment::default();
+            environment.set("HOME", home.path());
+            for (name, value) in variables {
+                environment.set(name, value);
+            }
+            replaces_packages(&environment, &module, &version.parse().unwrap())
+        };
+        for (version, expected) in [
+            ("1.11.4", true),
+            ("1.3.9", false),
+            ("opentofu-1.6.0", true),
+            ("opentofu-1.10.0", true),
+        ] {
+            assert_eq!(replaces(version, &[]), expected, "{version}");
+        }
+        assert!(!replaces("1.11.4", &[(ALLOWING_VARIABLE, "1")]));
+        assert!(replaces("1.11.4", &[(ALLOWING_VARIABLE, "0")]));
+        for (text, expected) in [
+            ("plugin_cache_may_break_dependency_lock_file = true", false),
+            ("{\"plugin_cache_may_break_dependency_lock_file\": true}", false),
+            ("plugin_cache_may_break_dependency_lock_file = false", true),
+            ("# plugin_cache_may_break_dependency_lock_file = true", true),
+        ] {
+            std::fs::write(home.path().join(".terraformrc"), text).unwrap();
+            assert_eq!(replaces("1.11.4", &[]), expected, "{text}");
+        }
+        let lock = "provider \"registry.terraform.io/a/b\" {\n  version = \"1.0.0\"\n  hashes = [\n    \"h1:x\",\n  ]\n}\n";
+        std::fs::write(module.join(".terraform.lock.hcl"), lock).unwrap();
+        assert!(!replaces("1.11.4", &[]));
     }
 
     #[test]

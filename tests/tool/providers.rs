@@ -125,6 +125,43 @@ async fn ten_runs_with_the_users_plugin_cache_run_init_one_at_a_time() {
 }
 
 #[tokio::test]
+async fn module_without_checksums_does_not_replace_packages_of_the_users_plugin_cache() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let (cache, theirs) = (shared.path().join("providers"), shared.path().join("theirs"));
+    std::fs::create_dir(&theirs).unwrap();
+    let mut first = world(&mirror, VERSION, &cache).await;
+    first.set("TF_PLUGIN_CACHE_DIR", &theirs);
+    run(&first).await;
+    let program =
+        package_path(&theirs, VERSION).join(format!("terraform-provider-test_v{VERSION}"));
+    let file = || program.metadata().map(|found| (found.ino(), found.mtime_nsec())).unwrap();
+    let before = file();
+    let module = ProviderMirror::module(VERSION);
+    let lock = mirror.lock_file(VERSION);
+    let (head, rest) = lock.split_once("  hashes").unwrap();
+    let without_hashes = format!("{head}{}", rest.split_once("]\n").unwrap().1);
+    for files in [
+        vec![("main.tf", &*module)],
+        vec![("main.tf", &*module), (".terraform.lock.hcl", &*without_hashes)],
+    ] {
+        let mut world = with_cache(&mirror, &files, &cache).await;
+        world.set("TF_PLUGIN_CACHE_DIR", &theirs);
+        run(&world).await;
+        assert_eq!(file(), before, "the package was replaced");
+    }
+    // Without a cache of its own, the runner keeps the lock until the run ends.
+    let mut alone = with_cache(&mirror, &[("main.tf", &module)], Path::new("off")).await;
+    alone.set("TF_PLUGIN_CACHE_DIR", &theirs);
+    let held = std::fs::File::open(theirs.join(".butler-runner.lock")).unwrap();
+    held.lock().unwrap();
+    alone.set("BUTLER_TOOL_TIMEOUT", "1s");
+    let end = alone.run(alone.config("test")).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    drop(held);
+    run(&alone).await;
+}
+
+#[tokio::test]
 async fn cached_package_that_does_not_match_the_lock_file_is_replaced() {
     as_root_async(async {
         let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());

@@ -1,5 +1,6 @@
 //! Runs `init` with the provider packages that earlier runs have cached.
 
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -26,18 +27,19 @@ const FIRST_WITH_LOCK_FILE: Version = Version::new(0, 14, 0);
 enum ProviderPackages {
     /// A plugin cache of this `init`, with links into the provider cache.
     View(View),
-    /// The plugin cache that the user has set up, with its lock if it could be locked.
-    UserCache { _lock: Option<std::fs::File> },
+    /// The plugin cache that the user has set up, with its lock if it could be locked, and whether the lock is kept until
+    /// the run ends.
+    UserCache { lock: Option<File>, is_kept: bool },
     /// Terraform downloads all packages.
     NotCached,
 }
 
-/// Runs `init`.
+/// Runs `init`. Returns the lock of a plugin cache that the run must keep until it ends.
 pub(in crate::run) async fn init(
     engine: &Engine<'_, RunLog>,
     input: &CommandInput<'_>,
     without_backend: bool,
-) -> Result<(), Failure> {
+) -> Result<Option<File>, Failure> {
     let packages = unless_stopped(engine, prepare_packages(engine, input)).await??;
     let view = if let ProviderPackages::View(view) = &packages { Some(view.path()) } else { None };
     let backend = input.backend.as_deref().filter(|_| !without_backend);
@@ -53,16 +55,33 @@ pub(in crate::run) async fn init(
             "The workspace `{name}` does not exist in the backend yet: it is created"
         ));
     }
-    if let ProviderPackages::View(view) = packages {
-        hand_over(engine, input, Handover::take_data).await?;
-        // Only later runs need the cached packages, so a stop does not wait for them.
-        for warning in unless_stopped(engine, view.close(result.is_ok())).await.unwrap_or_default()
-        {
-            engine.log.warn(&warning);
-        }
-        hand_over(engine, input, Handover::give_data).await?;
+    let mut kept = None;
+    match packages {
+        ProviderPackages::UserCache { lock, is_kept: true } => kept = lock,
+        ProviderPackages::UserCache { .. } | ProviderPackages::NotCached => {}
+        ProviderPackages::View(view) => close(engine, input, view, result.is_ok()).await?,
     }
-    result.map(drop)
+    result.map(|_| kept)
+}
+
+/// Moves the packages of `init` to where the tool looks for them, and the new ones into the provider cache.
+async fn close(
+    engine: &Engine<'_, RunLog>,
+    input: &CommandInput<'_>,
+    view: View,
+    has_succeeded: bool,
+) -> Result<(), Failure> {
+    hand_over(engine, input, Handover::take_data).await?;
+    // Only later runs need the cached packages, so a stop does not wait for them.
+    for warning in unless_stopped(engine, view.close(has_succeeded)).await.unwrap_or_default() {
+        engine.log.warn(&warning);
+    }
+    hand_over(engine, input, Handover::give_data).await
+}
+
+/// Whether `init` replaces packages in a plugin cache that other runs execute.
+fn replaces_packages(engine: &Engine<'_, RunLog>) -> bool {
+    providers::replaces_packages(&engine.environment, engine.directory, engine.tool)
 }
 
 /// Whether an `init` without a backend reads an encrypted state.
@@ -94,13 +113,25 @@ async fn prepare_packages(
     // An isolated Terraform cannot write into a plugin cache that other runs use.
     let user_cache =
         || providers::plugin_cache(&engine.environment, engine.directory, engine.tool.product);
+    // Terragrunt runs `init` in a copy of the module. Its links into the view would break when the view is
+    // removed, and the runner does not find them.
+    // What the tools' user owns in the clone cannot be taken back: it could be replaced by a link.
+    let is_taken_back =
+        input.handover.is_none() || engine.data_directory(engine.directory).is_symlink();
+    let is_usable = is_taken_back
+        && engine.wrapper.is_none()
+        && (engine.tool.product != Product::Terraform
+            || engine.tool.version >= FIRST_WITH_LOCK_FILE);
+    let own_cache = providers.cache.clone().filter(|_| is_usable);
     if engine.isolation.is_none()
         && let Some(user_cache) = user_cache()
+        && !(replaces_packages(engine) && own_cache.is_some())
     {
+        let is_kept = replaces_packages(engine);
         let lock =
             providers::lock_plugin_cache(&user_cache, engine.tool, providers.patience, &progress);
         return match lock.await {
-            Ok(lock) => Ok(ProviderPackages::UserCache { _lock: lock }),
+            Ok(lock) => Ok(ProviderPackages::UserCache { lock, is_kept }),
             Err(error) if error.kind() == ErrorKind::TimedOut => {
                 Err(plugin_cache_is_busy(&user_cache))
             }
@@ -113,19 +144,11 @@ async fn prepare_packages(
                         ),
                     );
                 }
-                Ok(ProviderPackages::UserCache { _lock: None })
+                Ok(ProviderPackages::UserCache { lock: None, is_kept })
             }
         };
     }
-    // Terragrunt runs `init` in a copy of the module. Its links into the view would break when the view is
-    // removed, and the runner does not find them.
-    // What the tools' user owns in the clone cannot be taken back: it could be replaced by a link.
-    let is_usable = (input.handover.is_none()
-        || engine.data_directory(engine.directory).is_symlink())
-        && engine.wrapper.is_none()
-        && (engine.tool.product != Product::Terraform
-            || engine.tool.version >= FIRST_WITH_LOCK_FILE);
-    let Some(cache) = providers.cache.clone().filter(|_| is_usable) else {
+    let Some(cache) = own_cache else {
         return Ok(ProviderPackages::NotCached);
     };
     let directories = Directories {

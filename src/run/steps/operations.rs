@@ -38,7 +38,7 @@ pub(in crate::run) async fn run_operation(
     };
 
     let initialising = input.timeline.begin(Phase::Init);
-    init(engine, input, !operation.uses_backend()).await?;
+    let _plugin_cache = init(engine, input, !operation.uses_backend()).await?;
     drop(initialising);
 
     // Only `init` shows which backend Terragrunt has generated, and the lock's fate depends on it.
