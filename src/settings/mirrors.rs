@@ -12,10 +12,11 @@ use url::Url;
 use super::reader::Reader;
 use super::setting::MIRROR;
 use super::variable::{
-    ATLANTIS_TF_DOWNLOAD_URL, HOME, MIRROR_PASSWORD, MIRROR_TOKEN, MIRROR_USER, NETRC,
-    TFENV_HASHICORP_PGP_KEY, TFENV_REMOTE, TFENV_REMOTE_PASSWORD, TFENV_REMOTE_USER, TG_REMOTE,
-    TG_REMOTE_PASSWORD, TG_REMOTE_USER, TOFUENV_OPENTOFU_PGP_KEY, TOFUENV_REMOTE,
-    TOFUENV_REMOTE_PASSWORD, TOFUENV_REMOTE_USER, TOFUENV_URL_TEMPLATE,
+    ATLANTIS_TF_DOWNLOAD_URL, GITHUB_SERVER_URL, GITHUB_TOKEN, HOME, MIRROR_PASSWORD, MIRROR_TOKEN,
+    MIRROR_USER, NETRC, TENV_GITHUB_TOKEN, TFENV_HASHICORP_PGP_KEY, TFENV_REMOTE,
+    TFENV_REMOTE_PASSWORD, TFENV_REMOTE_USER, TG_REMOTE, TG_REMOTE_PASSWORD, TG_REMOTE_USER,
+    TOFUENV_OPENTOFU_PGP_KEY, TOFUENV_REMOTE, TOFUENV_REMOTE_PASSWORD, TOFUENV_REMOTE_USER,
+    TOFUENV_URL_TEMPLATE,
 };
 use super::{SettingsError, Variable, parse, proxies};
 use crate::tool::{GivenLogin, Login, Mirror, Netrc, Sites, Template};
@@ -130,6 +131,7 @@ pub(super) fn sites(
     let is_common = common.is_some();
     let mut sites =
         Sites::mirrored(common).with_login(own_login(reader)?).with_netrc(netrc(reader, warnings));
+    sites = sites.with_github_token(github_token(reader));
     warnings.extend(proxies::proxy_warnings(reader.environment));
     for other in MIRRORS_OF_OTHER_TOOLS.iter().filter(|_| !is_common) {
         let is_decided = sites.mirror(other.product).is_some();
@@ -159,6 +161,9 @@ pub(super) fn sites(
 
 /// Whether a variable of another tool contains a login for a mirror: a user name, a password, or a URL with both.
 pub(super) fn is_mirror_login(name: &OsStr, value: &OsStr) -> bool {
+    if name == TENV_GITHUB_TOKEN.name {
+        return true;
+    }
     MIRRORS_OF_OTHER_TOOLS.iter().any(|other| {
         let is_own = other.login.is_some_and(|names| names.iter().any(|it| name == it.name));
         // A text that is not a URL can be a template, or a URL with a mistake.
@@ -170,6 +175,21 @@ pub(super) fn is_mirror_login(name: &OsStr, value: &OsStr) -> bool {
         };
         is_own || name == other.variable.name && in_url()
     })
+}
+
+/// The token for the API of github.com. That of a job on another GitHub server is not one.
+fn github_token(reader: &Reader<'_>) -> Option<GivenLogin> {
+    let value = |variable: &Variable| {
+        let text = reader.environment.value(variable.name)?.to_str()?.trim();
+        Some(text).filter(|text| !text.is_empty())
+    };
+    let is_elsewhere = value(&GITHUB_SERVER_URL)
+        .is_some_and(|url| url.trim_end_matches('/') != "https://github.com");
+    let of_job = || value(&GITHUB_TOKEN).filter(|_| !is_elsewhere).map(|it| (it, &GITHUB_TOKEN));
+    let given = value(&TENV_GITHUB_TOKEN).map(|token| (token, &TENV_GITHUB_TOKEN));
+    let (token, variable) = given.or_else(of_job)?;
+    let login = Login::Bearer(SecretString::from(token));
+    Some(GivenLogin { login, by: variable.name.to_owned() })
 }
 
 fn is_web(text: &str) -> bool {
@@ -293,6 +313,32 @@ mod tests {
         let mut warnings = Vec::new();
         let sites = sites(&Reader { arguments: &arguments, environment }, &mut warnings)?;
         Ok((sites, warnings))
+    }
+
+    #[test]
+    fn token_for_github_is_that_of_its_own_server() {
+        for (variables, expected) in [
+            (vec![], None),
+            (vec![("GITHUB_TOKEN", "a")], Some("GITHUB_TOKEN")),
+            (
+                vec![("GITHUB_TOKEN", "a"), ("GITHUB_SERVER_URL", "https://github.com")],
+                Some("GITHUB_TOKEN"),
+            ),
+            (vec![("GITHUB_TOKEN", "a"), ("GITHUB_SERVER_URL", "https://git.example.com")], None),
+            (vec![("GITHUB_TOKEN", "a"), ("TENV_GITHUB_TOKEN", "b")], Some("TENV_GITHUB_TOKEN")),
+            (
+                vec![("TENV_GITHUB_TOKEN", "b"), ("GITHUB_SERVER_URL", "https://git.example.com")],
+                Some("TENV_GITHUB_TOKEN"),
+            ),
+            (vec![("TENV_GITHUB_TOKEN", "  ")], None),
+        ] {
+            let variables: BTreeMap<_, _> =
+                variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            let environment = &Environment::new(variables, PathBuf::new());
+            let arguments = Arguments::default();
+            let token = github_token(&Reader { arguments: &arguments, environment });
+            assert_eq!(token.map(|token| token.by).as_deref(), expected);
+        }
     }
 
     /// The addresses of a checksum file of each product, with these variables.

@@ -58,6 +58,7 @@ pub const VARIABLES: &[&Variable] = &[
     &TG_REMOTE,
     &TG_REMOTE_USER,
     &TG_REMOTE_PASSWORD,
+    &TENV_GITHUB_TOKEN,
     &OTLP_ENDPOINT,
     &OTLP_TRACES_ENDPOINT,
     &OTLP_METRICS_ENDPOINT,
@@ -87,8 +88,15 @@ pub const GIT_TOKEN: Variable = Variable {
     help: "A token for the git host; overrides all other tokens",
 };
 /// `GITHUB_TOKEN`.
-pub const GITHUB_TOKEN: Variable =
-    Variable { name: "GITHUB_TOKEN", help: "A token for the git host" };
+pub const GITHUB_TOKEN: Variable = Variable {
+    name: "GITHUB_TOKEN",
+    help: "A token for the git host; also for the list of versions at api.github.com, unless GITHUB_SERVER_URL names another host",
+};
+/// `TENV_GITHUB_TOKEN`.
+pub const TENV_GITHUB_TOKEN: Variable = Variable {
+    name: "TENV_GITHUB_TOKEN",
+    help: "A token for the list of versions at api.github.com, before GITHUB_TOKEN",
+};
 /// `CI_JOB_TOKEN`.
 pub const CI_JOB_TOKEN: Variable =
     Variable { name: "CI_JOB_TOKEN", help: "A token for the git host, in GitLab CI" };

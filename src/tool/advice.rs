@@ -4,6 +4,7 @@ use semver::Version;
 
 use crate::tool::error::{ChecksumSource, ToolError};
 use crate::tool::fetch::download::DownloadError;
+use crate::tool::store::archive::ArchiveError;
 use crate::tool::vendor::product::Vendored as _;
 use butler_base::error::{Advice, FailureClass};
 use butler_protocol::spec::{Product, ToolRequest, VersionFileKind};
@@ -69,7 +70,11 @@ impl Advice for ToolError {
             Self::Checksum { origin: ChecksumSource::Given, .. } => {
                 "do not use this download; check the URL and the checksum, which must be that of the archive, not of the executable inside it"
             }
-            Self::Checksums(_) | Self::Checksum { .. } | Self::Archive(_) => {
+            Self::Checksums(_) => {
+                "its signature is valid, so its signer has written it: write the file with `sha256sum FILE...`, without `--tag`, and sign it again"
+            }
+            Self::Archive(error) => return Some(error.advice().to_owned()),
+            Self::Checksum { .. } => {
                 "do not use this download; check that the --mirror site and proxies do not modify files"
             }
             Self::AnotherVersion { .. } => {
@@ -92,7 +97,7 @@ impl Advice for ToolError {
             Self::Download(error) => return error.class(),
             Self::Unlisted { source, .. } => return source.class(),
             Self::UnknownVersion { source, .. } => return source.class(),
-            Self::Cache(_) => FailureClass::Platform,
+            Self::Cache(_) | Self::Archive(ArchiveError::Unpack { .. }) => FailureClass::Platform,
             _ => FailureClass::Configuration,
         })
     }

@@ -107,14 +107,14 @@ async fn starts_wanted_version(tool: &InstalledTool, at: Option<RunLocation<'_>>
     };
     let there = directory.display();
     match query_version_in(&tool.path, request.product, directory, environment).await {
-        Ok(Some(printed)) if printed.is(request) => true,
-        Ok(Some(printed)) => {
+        Ok(Ok(printed)) if printed.is(request) => true,
+        Ok(Ok(printed)) => {
             let printed = printed.describe();
             tracing::warn!("not using `{path}`: in `{there}` it starts {printed}, not {request}");
             false
         }
-        Ok(None) => {
-            tracing::warn!("not using `{path}`: in `{there}` it does not print its version");
+        Ok(Err(why)) => {
+            tracing::warn!("not using `{path}`: in `{there}` it does not print its version: {why}");
             false
         }
         Err(error) => {

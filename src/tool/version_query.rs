@@ -1,7 +1,10 @@
 //! Reads the product and the version of an executable by starting it. Its name says neither.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use semver::Version;
@@ -11,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::tool::error::ToolError;
 use crate::tool::vendor::product::Vendored as _;
 use butler_base::cancel::Stop;
+use butler_base::error::visible;
 use butler_base::platform::NULL_DEVICE;
 use butler_base::process::{
     self, Command, Discard, Environment, Grace, Output, ProcessError, supervise,
@@ -22,6 +26,9 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The largest accepted output, in bytes; real ones have about 200.
 const MAX_OUTPUT: usize = 64 * 1024;
+
+/// How many characters of an output are quoted.
+const LONGEST_QUOTE: usize = 100;
 
 /// How often an executable is started that a process still has open for writing. A process that
 /// was just forked holds such a file for a moment, until it starts its own program.
@@ -39,17 +46,17 @@ pub(in crate::tool) fn confirm_version(
     let query = async {
         tokio::select! {
             found = query_version(path, request.product, OsStr::new("")) => found,
-            () = abandoned.cancelled() => Ok(None),
+            () = abandoned.cancelled() => Ok(Err(NoVersion::Hung)),
         }
     };
     let found = match tokio::runtime::Handle::current().block_on(query) {
         Ok(found) => found,
         Err(source) => return Err(ToolError::NotStarted { request: request.clone(), source }),
     };
-    if found.as_ref().is_some_and(|found| found.is(request)) {
+    if found.as_ref().is_ok_and(|found| found.is(request)) {
         return Ok(());
     }
-    let found = found.map(|found| found.describe());
+    let found = found.ok().map(|found| found.describe());
     Err(ToolError::AnotherVersion { request: request.clone(), url: url.to_owned(), found })
 }
 
@@ -80,12 +87,37 @@ impl Printed {
     }
 }
 
+/// An executable did not print a version.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::tool) enum NoVersion {
+    /// It did not exit in time, now or at an earlier start by this process.
+    Hung,
+    /// It printed something else, or nothing.
+    Other(String),
+}
+
+impl fmt::Display for NoVersion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hung => {
+                write!(formatter, "it does not exit within {} s", TIMEOUT.as_secs())
+            }
+            Self::Other(text) if text.is_empty() => formatter.write_str("it prints nothing"),
+            Self::Other(text) => write!(formatter, "it prints \"{text}\""),
+        }
+    }
+}
+
+/// Executables that did not exit in time, by the directory in which they were started. Each costs its time once in a
+/// process.
+static HUNG: Mutex<BTreeSet<(PathBuf, PathBuf)>> = Mutex::new(BTreeSet::new());
+
 /// Reads the version of `path`, without the configuration of the user or a module.
 pub(in crate::tool) async fn query_version(
     path: &Path,
     product: Product,
     search_path: &OsStr,
-) -> Result<Option<Printed>, ProcessError> {
+) -> Result<Result<Printed, NoVersion>, ProcessError> {
     let mut environment = Environment::default();
     environment.set("CHECKPOINT_DISABLE", "1");
     // The user's configuration does not affect the version, and may be slow or broken.
@@ -101,7 +133,7 @@ pub(in crate::tool) async fn query_version_in(
     product: Product,
     directory: &Path,
     environment: &Environment,
-) -> Result<Option<Printed>, ProcessError> {
+) -> Result<Result<Printed, NoVersion>, ProcessError> {
     // The version command refuses flags of other commands.
     let is_for_version = |name: &OsStr| !name.as_encoded_bytes().starts_with(b"TF_CLI_ARGS");
     let environment = environment.iter().filter(|(name, _)| is_for_version(name));
@@ -111,13 +143,18 @@ pub(in crate::tool) async fn query_version_in(
     run_version_command(path, product, directory, environment).await
 }
 
-/// Starts `path` and parses its output; `None` if it does not exit in time.
+/// Starts `path` and parses its output.
 async fn run_version_command(
     path: &Path,
     product: Product,
     directory: &Path,
     mut environment: Environment,
-) -> Result<Option<Printed>, ProcessError> {
+) -> Result<Result<Printed, NoVersion>, ProcessError> {
+    let key = (path.to_owned(), directory.to_owned());
+    let hung = || HUNG.lock().unwrap_or_else(PoisonError::into_inner);
+    if hung().contains(&key) {
+        return Ok(Err(NoVersion::Hung));
+    }
     environment.collect_less_garbage();
     let command = Command {
         program: path.to_owned(),
@@ -134,7 +171,10 @@ async fn run_version_command(
         let grace = Grace { normal: Duration::ZERO, urgent: Duration::ZERO };
         let ended = supervise(&command, &Discard, &stop, grace);
         match tokio::time::timeout(TIMEOUT, ended).await {
-            Err(_) => return Ok(None),
+            Err(_) => {
+                hung().insert(key);
+                return Ok(Err(NoVersion::Hung));
+            }
             Ok(Ok(exit)) => break exit,
             Ok(Err(process::ProcessError::Start { source, .. }))
                 if source.kind() == std::io::ErrorKind::ExecutableFileBusy
@@ -146,7 +186,15 @@ async fn run_version_command(
             Ok(Err(error)) => return Err(error),
         }
     };
-    Ok(exit.status.success().then(|| parse(&exit.output)).flatten())
+    let printed = exit.status.success().then(|| parse(&exit.output)).flatten();
+    Ok(printed.ok_or_else(|| NoVersion::Other(first_line(&exit.output))))
+}
+
+/// The first line that is not empty, for messages.
+fn first_line(output: &[u8]) -> String {
+    let text = String::from_utf8_lossy(output);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    visible(line).take(LONGEST_QUOTE).collect()
 }
 
 /// The beginnings of the lines in which products print their version.
@@ -182,6 +230,17 @@ fn parse(output: &[u8]) -> Option<Printed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_without_a_version_is_quoted_by_its_first_line() {
+        for (output, expected) in [
+            ("\n  Welcome to ACME\u{1b}[0m \nmore", "it prints \"Welcome to ACME\\u{1b}[0m\""),
+            ("", "it prints nothing"),
+        ] {
+            assert_eq!(NoVersion::Other(first_line(output.as_bytes())).to_string(), expected);
+        }
+        assert_eq!(first_line("x".repeat(500).as_bytes()).len(), LONGEST_QUOTE);
+    }
 
     #[test]
     fn product_and_version_are_those_of_the_output() {

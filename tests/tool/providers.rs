@@ -138,8 +138,8 @@ async fn module_without_checksums_does_not_replace_packages_of_the_users_plugin_
     let before = file();
     let module = ProviderMirror::module(VERSION);
     let lock = mirror.lock_file(VERSION);
-    let (head, rest) = lock.split_once("  hashes").unwrap();
-    let without_hashes = format!("{head}{}", rest.split_once("]\n").unwrap().1);
+    let (above, rest) = lock.split_once("  hashes").unwrap();
+    let without_hashes = format!("{above}{}", rest.split_once("]\n").unwrap().1);
     for files in [
         vec![("main.tf", &*module)],
         vec![("main.tf", &*module), (".terraform.lock.hcl", &*without_hashes)],

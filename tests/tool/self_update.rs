@@ -191,8 +191,8 @@ fn modified_release_is_neither_executed_nor_installed() {
     assert!(!mark.exists(), "it was started");
     world.publish_with(NEWEST, &good, "<html>sign in</html>\n");
     expect![[r"
-        error: line 1 of the checksum file is not `<sha256>  <file>`
-        hint: nothing was replaced; check whether a proxy modifies downloads
+        error: `<site>/releases/download/v99.1.0/SHA256SUMS` returned a web page, not the file
+        hint: a login page or a proxy answers instead of the site: check --mirror and HTTPS_PROXY, and give a login with BUTLER_MIRROR_USER and BUTLER_MIRROR_PASSWORD, BUTLER_MIRROR_TOKEN, or an entry for the host in ~/.netrc
     "]]
     .assert_eq(&world.refused(&world.update(&[])));
     world.publish_with(NEWEST, &good, &format!("{}  other.tar.gz\n", "0".repeat(64)));

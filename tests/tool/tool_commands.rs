@@ -123,7 +123,7 @@ fn exec_never_starts_a_modified_executable_and_explains_a_missing_version() {
     expect![[r"
         exit 1
         error: no version of terraform or opentofu is requested in `<machine>`
-        hint: name a version; looked for `.terraform-version`, `.opentofu-version`, `.tool-versions`, there and in its parent directories up to the repository root, and for `required_version`
+        hint: name a version; looked for `.terraform-version`, `.opentofu-version`, `.tool-versions`, `.tfswitchrc`, there and in its parent directories up to the repository root, and for `required_version`
     "]].assert_eq(said.normalized());
     let said = machine.run(&["tool", "exec", "1.9.8", "plan"]);
     expect![[r"

@@ -105,8 +105,8 @@ fn signature_from_the_future_is_refused() {
     mirror.sign(30, "SHA256");
     mirror.says(&expect![[r"
         exit 1
-        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is not valid: Not live until <time>
-        hint: do not use this download; check that the --mirror site and proxies do not modify files
+        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature was made at <time>, which is in the future for this machine
+        hint: set the clock of this machine: `butler-runner doctor` compares it with those of servers
     "]]);
     assert!(!mirror.has_installed());
 }

@@ -110,12 +110,12 @@ impl<'a> SearchPath<'a> {
             return Some(FoundTool { path, version, is_itself });
         }
         match query_version(&path, product, self.path.unwrap_or_default()).await {
-            Ok(Some(printed)) if !printed.is_of(product) => {
+            Ok(Ok(printed)) if !printed.is_of(product) => {
                 let printed = printed.describe();
                 tracing::warn!("not using `{}`: it is {printed}, not {product}", path.display());
                 None
             }
-            Ok(Some(Printed { version, .. })) => {
+            Ok(Ok(Printed { version, .. })) => {
                 let is_itself =
                     package::package_of_executable(&path).as_deref() == Some(product.package());
                 if !is_script(&path) {
@@ -125,8 +125,11 @@ impl<'a> SearchPath<'a> {
                 }
                 Some(FoundTool { path, version, is_itself })
             }
-            Ok(None) => {
-                tracing::warn!(path = %path.display(), "does not print its version; skipping it");
+            Ok(Err(why)) => {
+                tracing::warn!(
+                    "not using `{}`: it does not print its version: {why}",
+                    path.display()
+                );
                 None
             }
             Err(error) => {

@@ -8,13 +8,14 @@
 //! and accepts only the vendor's own site. An existing signature must always be valid.
 
 use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::path::Path;
 
 use url::Url;
 
 use crate::tool::digest::Sha256Sum;
 use crate::tool::error::{ChecksumSource, ToolError};
-use crate::tool::fetch::download::Fetcher;
+use crate::tool::fetch::download::{BEGINNING, Fetcher, web_page};
 use crate::tool::fetch::login::redacted;
 use crate::tool::fetch::transfer::Watch;
 use crate::tool::options::ToolOptions;
@@ -185,10 +186,17 @@ pub(in crate::tool) async fn fetch_archive(
     let url = redacted(&release.archive);
     progress(&format!("downloading {url}"));
     let watch = Watch::new(options.meter.as_ref(), progress);
-    let (file, sha256) =
+    let (mut file, sha256) =
         fetcher.fetch_large(&release.archive, MAX_ARCHIVE, directory, watch).await?;
     let ExpectedChecksum { sum: expected, origin, trusted } = wanted;
     if sha256 != expected {
+        let mut beginning = Vec::new();
+        let is_read = file
+            .rewind()
+            .and_then(|()| file.by_ref().take(BEGINNING as u64).read_to_end(&mut beginning));
+        if let Some(error) = is_read.ok().and_then(|_| web_page(&release.archive, &beginning)) {
+            return Err(error.into());
+        }
         return Err(ToolError::Checksum { url, origin, expected, actual: sha256 });
     }
     Ok(VerifiedArchive { file, sha256, url, trusted })

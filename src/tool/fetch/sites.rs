@@ -15,6 +15,9 @@ use butler_protocol::spec::Product;
 /// The path segment between repository and release in the URLs of GitHub.
 const RELEASES: &str = "/releases/";
 
+/// The only origin that gets a token for GitHub.
+const GITHUB_API: &str = "https://api.github.com";
+
 /// A replacement for the vendor's site.
 #[derive(Clone)]
 pub enum Mirror {
@@ -105,6 +108,8 @@ pub struct Sites {
     own: BTreeMap<Product, (Mirror, Option<GivenLogin>)>,
     keys: BTreeMap<Product, Vec<PathBuf>>,
     netrc: Option<Netrc>,
+    /// For the list of versions at GitHub.
+    github: Option<GivenLogin>,
     /// Replaces all mirrors.
     bundle: Option<Mirror>,
     archive: Option<Url>,
@@ -142,6 +147,12 @@ impl Sites {
     #[must_use]
     pub fn with_netrc(self, netrc: Option<Netrc>) -> Self {
         Self { netrc, ..self }
+    }
+
+    /// Adds a token for the lists of versions in GitHub's API, which limits requests without one.
+    #[must_use]
+    pub fn with_github_token(self, github: Option<GivenLogin>) -> Self {
+        Self { github, ..self }
     }
 
     /// Adds the URL of an archive or a bundle and the checksum of the archive, for one version.
@@ -182,8 +193,12 @@ impl Sites {
         self.keys.get(&product).map_or(&[], Vec::as_slice)
     }
 
-    /// The credentials for releases of `product`; none for the vendor's site.
+    /// The credentials for releases of `product`; for the vendor's site, only a token for GitHub's API.
     pub(in crate::tool) fn credentials(&self, product: Product) -> Option<Credentials> {
+        if self.archive.is_none() && self.mirror(product).is_none() {
+            let origin = Url::parse(GITHUB_API).ok()?.origin();
+            return Some(Credentials { given: self.github.clone()?, origin });
+        }
         let url = self.archive.as_ref().or(self.mirror(product).map(Mirror::url))?;
         // The login of the mirror must not be sent to another origin.
         let mirror = self.configured(product);
@@ -268,6 +283,19 @@ mod tests {
         ] {
             assert!(Template::parse(wrong).is_none(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn token_for_github_is_sent_only_to_its_api() {
+        let sites = Sites::default().with_github_token(Some(given("t", "GITHUB_TOKEN")));
+        let credentials = sites.credentials(Product::Terragrunt).unwrap();
+        assert_eq!(credentials.origin, url("https://api.github.com/repos/x").origin());
+        let mirrored = Sites::mirrored(Some(url("https://mirror.example/x")))
+            .with_github_token(Some(given("t", "GITHUB_TOKEN")));
+        assert!(mirrored.credentials(Product::Terragrunt).is_none());
+        let archive = sites.clone().with_given(Some(url("https://other.example/a.zip")), None);
+        assert!(archive.credentials(Product::Terragrunt).is_none());
+        assert!(sites.secrets().next().is_some());
     }
 
     #[test]

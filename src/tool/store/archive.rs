@@ -48,6 +48,28 @@ pub enum ArchiveError {
     },
 }
 
+impl ArchiveError {
+    /// What to do. The checksum of the archive was right, so it is what its publisher has made.
+    pub(in crate::tool) fn advice(&self) -> &'static str {
+        match self {
+            Self::Unpack { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    "free disk space, or set another directory with --cache-dir"
+                }
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    "check that --cache-dir is writable"
+                }
+                _ => {
+                    "check the disk of --cache-dir, and that the archive is complete where it was published"
+                }
+            },
+            Self::Read(_) | Self::NoExecutable { .. } | Self::TooLarge { .. } => {
+                "its checksum is right, so it was published like this: check --url and --mirror, or choose another version"
+            }
+        }
+    }
+}
+
 /// Writes the executable `name` of `archive` to the target file, and returns its checksum.
 pub(in crate::tool) fn unpack(
     packaging: Packaging,

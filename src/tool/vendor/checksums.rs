@@ -1,4 +1,5 @@
-//! Reads `SHA256SUMS` files: lines of 64 hexadecimal digits, two spaces and a file name.
+//! Reads `SHA256SUMS` files: lines of 64 hexadecimal digits, two spaces and a file name. `sha256sum --binary` writes `*` in
+//! place of the second space.
 //!
 //! Parsing is strict, because the files are signed: a malformed line means that the file is not a
 //! checksum file.
@@ -15,7 +16,7 @@ pub enum ChecksumsError {
     #[error("the checksum file is empty")]
     Empty,
     /// A line has another format.
-    #[error("line {line} of the checksum file is not `<sha256>  <file>`")]
+    #[error("line {line} of the checksum file is not `<sha256>  <file>`, as `sha256sum` writes it")]
     Line {
         /// The line's number, from 1.
         line: usize,
@@ -37,8 +38,8 @@ impl Checksums {
         let text = std::str::from_utf8(bytes).map_err(|_| ChecksumsError::NotText)?;
         let mut sums: Vec<(String, Sha256Sum)> = Vec::new();
         for (index, line) in text.strip_suffix('\n').unwrap_or(text).split('\n').enumerate() {
-            let (sum, name) = line
-                .split_once("  ")
+            let parts = line.split_once("  ").or_else(|| line.split_once(" *"));
+            let (sum, name) = parts
                 .and_then(|(sum, name)| Some((sum.parse().ok()?, name)))
                 .filter(|(_, name)| is_file_name(name))
                 .ok_or(if text.is_empty() {
@@ -98,8 +99,12 @@ mod tests {
 
     #[test]
     fn malformed_checksum_line_is_refused() {
+        let binary = Checksums::parse(format!("{SUM} *a.zip\n{SUM}  b.zip\n").as_bytes()).unwrap();
+        assert_eq!(binary.of("a.zip"), SUM.parse().ok());
         for (text, line) in [
             (format!("{SUM} a.zip\n"), 1),
+            (format!("{SUM} **a.zip/\n"), 1),
+            (format!("SHA256 (a.zip) = {SUM}\n"), 1),
             (format!("{SUM}  \n"), 1),
             (format!("{SUM}   a.zip\n"), 1),
             (format!("{SUM}  ../a.zip\n"), 1),

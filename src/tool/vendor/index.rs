@@ -1,4 +1,4 @@
-//! The vendors' lists of released versions.
+//! The vendors' lists of released versions. A mirror without a list is asked for the listing of its directory.
 //!
 //! They are not signed. That is acceptable for choosing a version, because the download must be signed
 //! and must be that version.
@@ -13,8 +13,11 @@ use crate::tool::error::ToolError;
 use crate::tool::fetch::download::Fetcher;
 use crate::tool::fetch::login::redacted;
 use crate::tool::options::ToolOptions;
+use crate::tool::vendor::platform::Platform;
 use crate::tool::vendor::product::Vendored as _;
-use butler_protocol::spec::Product;
+use crate::tool::vendor::release_urls::Release;
+use butler_base::blocking::blocking;
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// The largest list, Terraform's, has about 7 MB and grows.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -33,7 +36,8 @@ pub(in crate::tool) async fn released(
     let (url, is_paged) = product.index(options.sites.mirror(product));
     let fetcher = Fetcher::new(product, options);
     if !is_paged {
-        return Ok(fetch_page(&url, &fetcher).await?.versions);
+        let page = fetch_page(&url, &fetcher).await;
+        return or_listing(page.map(|page| page.versions), product, options, &fetcher).await;
     }
     let mut versions = BTreeSet::new();
     for page in 1..=MAX_PAGES {
@@ -41,7 +45,13 @@ pub(in crate::tool) async fn released(
         url.query_pairs_mut()
             .append_pair("per_page", &PER_PAGE.to_string())
             .append_pair("page", &page.to_string());
-        let Page { versions: more, entries } = fetch_page(&url, &fetcher).await?;
+        let Page { versions: more, entries } = match fetch_page(&url, &fetcher).await {
+            Ok(page) => page,
+            Err(error) if page == 1 => {
+                return or_listing(Err(error), product, options, &fetcher).await;
+            }
+            Err(error) => return Err(error),
+        };
         let known = versions.len();
         versions.extend(more);
         // A mirror of plain files returns the whole list for every page.
@@ -50,6 +60,68 @@ pub(in crate::tool) async fn released(
         }
     }
     Ok(versions.into_iter().collect())
+}
+
+/// The versions, or those whose directories a mirror lists if it has no list of versions.
+async fn or_listing(
+    versions: Result<Vec<Version>, ToolError>,
+    product: Product,
+    options: &ToolOptions,
+    fetcher: &Fetcher<'_>,
+) -> Result<Vec<Version>, ToolError> {
+    match versions {
+        Err(ToolError::Download(error)) if error.is_missing() => {
+            match directory_listing(product, options, fetcher).await {
+                Some(versions) if !versions.is_empty() => {
+                    tracing::info!(%product, "the mirror has no list of versions; using the listing of its directory");
+                    Ok(versions)
+                }
+                _ => Err(error.into()),
+            }
+        }
+        other => other,
+    }
+}
+
+/// The versions whose directories are in the directory of all releases on the mirror of `product`: in a local directory, or
+/// in the page that a web server makes of one. `None` without a mirror, or if there is no listing.
+async fn directory_listing(
+    product: Product,
+    options: &ToolOptions,
+    fetcher: &Fetcher<'_>,
+) -> Option<Vec<Version>> {
+    let mirror = options.sites.mirror(product)?;
+    let request = ToolRequest { product, version: Version::new(0, 0, 0) };
+    let release = Release::of(&request, Platform::current().ok()?, Some(mirror));
+    // Above the directory of the version.
+    let above = release.checksums.join("../").ok()?;
+    if above.scheme() != "file" {
+        let page = fetcher.fetch_any_small(&above, LARGEST).await.ok()?;
+        return Some(versions_in_page(&String::from_utf8_lossy(&page)));
+    }
+    let directory = above.to_file_path().ok()?;
+    let names = blocking(move |_| {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let directories = entries.filter(|entry| entry.path().is_dir());
+        directories.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    });
+    let names: Vec<String> = names.await;
+    Some(names.iter().filter_map(|name| version_of(name)).collect())
+}
+
+/// The versions that are the last parts of links in a page.
+fn versions_in_page(page: &str) -> Vec<Version> {
+    let links = page.split("href=").skip(1).filter_map(|rest| {
+        let quote = rest.chars().next().filter(|first| matches!(first, '"' | '\''))?;
+        rest[1..].split(quote).next()
+    });
+    let last = |link: &str| link.trim_end_matches('/').rsplit('/').next().and_then(version_of);
+    let versions: BTreeSet<Version> = links.filter_map(last).collect();
+    versions.into_iter().collect()
+}
+
+fn version_of(name: &str) -> Option<Version> {
+    name.strip_prefix('v').unwrap_or(name).parse().ok()
 }
 
 async fn fetch_page(url: &url::Url, fetcher: &Fetcher<'_>) -> Result<Page, ToolError> {
@@ -102,13 +174,21 @@ fn parse(list: &[u8]) -> Result<Page, serde_json::Error> {
         }
     };
     // All lists contain old names that are not semantic versions.
-    let version = |name: &String| name.strip_prefix('v').unwrap_or(name).parse().ok();
-    Ok(Page { versions: names.iter().filter_map(version).collect(), entries: names.len() })
+    let versions = names.iter().filter_map(|name| version_of(name)).collect();
+    Ok(Page { versions, entries: names.len() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_the_links_of_a_directory_listing() {
+        let page = "<html><a href=\"../\">../</a> <a href=\"1.9.8/\">1.9.8/</a>\n<A href='/terraform/1.10.0/'>x</A>\n\
+                    <a href=\"v1.8.5/\">v</a><a href=\"index.html\">i</a><a href=\"1.9.8/\">again</a> href=1.0.0";
+        let found: Vec<_> = versions_in_page(page).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["1.8.5", "1.9.8", "1.10.0"]);
+    }
 
     #[test]
     fn every_kind_of_list_is_read() {

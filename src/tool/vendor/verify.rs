@@ -11,7 +11,7 @@
 //! one. A lenient parser would weaken the verification.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use sequoia_openpgp as openpgp;
 
@@ -37,6 +37,9 @@ const HASHES: [HashAlgorithm; 5] = [
     HashAlgorithm::SHA3_256,
     HashAlgorithm::SHA3_512,
 ];
+
+/// How far clocks may differ, which the library tolerates too.
+const CLOCK_TOLERANCE: Duration = Duration::from_mins(30);
 
 /// A checksum file cannot be trusted.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +71,12 @@ pub enum VerifyError {
         /// The problem.
         reason: String,
     },
+    /// The signature was made after the time of this machine, so one of the two clocks is wrong.
+    #[error("the signature was made at {}, which is in the future for this machine", humantime::format_rfc3339_seconds(*made))]
+    FromTheFuture {
+        /// The time of the signature.
+        made: SystemTime,
+    },
     /// The signature is not valid.
     #[error("the signature is not valid: {reason}")]
     Refused {
@@ -82,6 +91,9 @@ impl butler_base::error::Advice for VerifyError {
             match self {
                 Self::ReadKey { .. } | Self::NoKey { .. } => {
                     "--signing-key names a file with an OpenPGP public key, armored or binary"
+                }
+                Self::FromTheFuture { .. } => {
+                    "set the clock of this machine: `butler-runner doctor` compares it with those of servers"
                 }
                 Self::UnknownSigner { .. } => {
                     "if the site is yours, name its public key with --signing-key"
@@ -206,7 +218,8 @@ impl VerificationHelper for SignatureCheck<'_> {
         for layer in structure {
             let MessageLayer::SignatureGroup { results } = layer else { continue };
             for result in results {
-                match result.map_err(verify_error).and_then(|good| accept(&good, self.today)) {
+                let verified = result.map_err(|error| verify_error(error, self.today));
+                match verified.and_then(|good| accept(&good, self.today)) {
                     Ok(signed) => self.signed = self.signed.take().or(Some(signed)),
                     Err(error) => self.error = self.error.take().or(Some(error)),
                 }
@@ -261,7 +274,16 @@ fn is_revoked(certificate: &Cert, key: &openpgp::Fingerprint, today: SystemTime)
             .is_ok_and(|valid| valid.keys().revoked(true).any(|it| it.key().fingerprint() == *key))
 }
 
-fn verify_error(error: VerificationError<'_>) -> VerifyError {
+fn verify_error(error: VerificationError<'_>, today: SystemTime) -> VerifyError {
+    let made = match &error {
+        VerificationError::BadKey { sig, .. } | VerificationError::BadSignature { sig, .. } => {
+            sig.signature_creation_time()
+        }
+        _ => None,
+    };
+    if let Some(made) = made.filter(|made| *made > today + CLOCK_TOLERANCE) {
+        return VerifyError::FromTheFuture { made };
+    }
     match error {
         VerificationError::MissingKey { sig } => VerifyError::UnknownSigner {
             issuer: sig.get_issuers().first().map_or_else(|| "?".to_owned(), KeyHandle::to_hex),

@@ -1,5 +1,6 @@
 //! Keeps the mirror of one repository up to date, and records what it contains.
 
+mod address;
 mod failures;
 mod fetch;
 mod history;
@@ -17,8 +18,8 @@ use butler_base::error::{Advice as _, chain};
 use butler_source::git::{GitEnvironment, SourceError};
 use tokio::sync::mpsc;
 
+use self::address::Address;
 use self::failures::Failures;
-use self::moved::Address;
 use super::desired::Desired;
 use super::followed::Polled;
 use super::read_includes::read_includes;

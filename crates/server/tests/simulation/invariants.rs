@@ -1,6 +1,6 @@
 //! What must hold at every moment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use butler_server::model::{Action, Attempt, Cause, Ending, LayerName, Run, StopReason, Strategy};
 use butler_server::store::{AttemptId, Store};
@@ -134,13 +134,16 @@ impl World {
         for index in 0..self.layers.len() {
             let runs = self.checked_runs(index);
             self.check_history(index, &runs)?;
-            let mut known = BTreeSet::new();
-            for run in &runs {
-                let identity = (run.digest().clone(), run.action, format!("{:?}", run.cause));
-                if known.contains(&identity) {
+            for (number, run) in runs.iter().enumerate() {
+                let is_twice = runs[..number].iter().any(|other| {
+                    other.action == run.action
+                        && other.digest() == run.digest()
+                        && other.cause == run.cause
+                });
+                if is_twice {
+                    let identity = (run.digest(), run.action, &run.cause);
                     return Err(format!("run {} exists twice: {identity:?}", run.id));
                 }
-                known.insert(identity);
                 let running =
                     run.running().and_then(|_| now(self.store.inner.run(&run.id)).unwrap());
                 leases.extend(running.and_then(|(name, run)| lease_of(&name, &run)));

@@ -32,6 +32,12 @@ pub enum BundleError {
         #[source]
         source: Option<io::Error>,
     },
+    /// What is there is not a bundle, and must not be overwritten.
+    #[error("`{}` exists and is not a bundle", path.display())]
+    NotBundle {
+        /// The file or directory.
+        path: PathBuf,
+    },
     /// A release has no signature, so the machine that installs it could not verify it.
     #[error("{request} was published without a signature")]
     Unsigned {
@@ -48,6 +54,9 @@ impl butler_base::error::Advice for BundleError {
             }
             Self::Busy { .. } => {
                 "retry when that process has ended, or increase --tool-timeout".to_owned()
+            }
+            Self::NotBundle { .. } => {
+                "name a new file or directory, or an existing bundle, with --output".to_owned()
             }
             Self::List { .. } => {
                 "name a new directory or an existing bundle with --output, or remove this file"

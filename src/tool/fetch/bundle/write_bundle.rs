@@ -42,6 +42,8 @@ pub async fn write_bundle(
     requests
         .sort_by(|one, other| (one.product, &other.version).cmp(&(other.product, &one.version)));
     requests.dedup();
+    let checked = output.to_owned();
+    blocking(move |_| check_output(&checked)).await?;
     if output.extension().is_none_or(|extension| extension != "tar") {
         return write_directory(&requests, platforms, output, options, progress).await;
     }
@@ -59,6 +61,38 @@ pub async fn write_bundle(
     written.await.map_err(failed)?;
     Ok(())
 }
+
+/// Refuses to write over anything but a bundle: a mistake in `--output` must not destroy other files.
+fn check_output(output: &Path) -> Result<(), BundleError> {
+    let Ok(metadata) = output.metadata() else { return Ok(()) };
+    let is_bundle = if metadata.is_dir() {
+        is_bundle_or_empty(output)
+    } else {
+        metadata.len() == 0 || is_tar_of_bundle(output)
+    };
+    if is_bundle { Ok(()) } else { Err(BundleError::NotBundle { path: output.to_owned() }) }
+}
+
+/// Whether a directory is empty, has a list of versions, or has only the beginning of a bundle that was not completed.
+fn is_bundle_or_empty(directory: &Path) -> bool {
+    let has_list = Product::ALL.into_iter().any(|it| list_path(directory, it).is_file());
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    has_list || names.all(|name| name.starts_with('.') || TOP_DIRECTORIES.contains(&&*name))
+}
+
+/// Whether a file is a tar with a list of versions.
+fn is_tar_of_bundle(path: &Path) -> bool {
+    let lists = Product::ALL.map(|product| list_path(Path::new(""), product));
+    let Ok(file) = File::open(path) else { return false };
+    let mut archive = tar::Archive::new(file);
+    let Ok(entries) = archive.entries_with_seek() else { return false };
+    let mut entries = entries.map_while(Result::ok);
+    entries.any(|entry| entry.path().is_ok_and(|path| lists.iter().any(|list| *path == **list)))
+}
+
+/// The directories at the top of a bundle: the first parts of the vendors' paths.
+const TOP_DIRECTORIES: [&str; 5] = ["gruntwork-io", "opentofu", "repos", "terraform", "tofu"];
 
 async fn write_directory(
     requests: &[ToolRequest],
@@ -233,4 +267,47 @@ fn write_file(path: &Path, content: &[u8]) -> Result<(), BundleError> {
     let written = std::fs::create_dir_all(path.parent().unwrap_or(path))
         .and_then(|()| write(path, |file| file.write_all(content)));
     written.map_err(cannot_write(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_bundles_are_written_over() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        for (name, content) in [
+            ("bundle/terraform/index.json", "{}"),
+            ("bundle/notes.txt", ""),
+            ("begun/opentofu/opentofu/x", ""),
+            ("begun/.lock", ""),
+            ("other/terraform/main.tf", ""),
+            ("other/thesis.doc", ""),
+            ("empty.tar", ""),
+            ("thesis.tar", "not a tar"),
+        ] {
+            std::fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+            std::fs::write(path(name), content).unwrap();
+        }
+        std::fs::create_dir(path("new")).unwrap();
+        for (name, directory) in [("bundle.tar", "bundle"), ("other.tar", "other")] {
+            let mut file = File::create(path(name)).unwrap();
+            write_tar(&path(directory), &mut file, &CancellationToken::new()).unwrap();
+        }
+        for (name, is_allowed) in [
+            ("missing", true),
+            ("missing.tar", true),
+            ("new", true),
+            ("bundle", true),
+            ("begun", true),
+            ("other", false),
+            ("empty.tar", true),
+            ("bundle.tar", true),
+            ("other.tar", false),
+            ("thesis.tar", false),
+        ] {
+            assert_eq!(check_output(&path(name)).is_ok(), is_allowed, "{name}");
+        }
+    }
 }

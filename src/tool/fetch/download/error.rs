@@ -58,6 +58,14 @@ pub enum DownloadError {
         /// The declared size.
         expected: u64,
     },
+    /// The response is a web page, which no file of a release is: that of a login, or of a proxy.
+    #[error("`{url}` returned a web page{}, not the file", Title(title))]
+    WebPage {
+        /// The file.
+        url: String,
+        /// The title of the page, if it has one.
+        title: Option<String>,
+    },
     /// The site requires a login, or refuses the one that was sent.
     #[error("`{url}` returned {status} to a request {login}")]
     Refused {
@@ -174,6 +182,15 @@ impl fmt::Display for SentLogin {
     }
 }
 
+/// The title of a web page, if it has one.
+struct Title<'a>(&'a Option<String>);
+
+impl fmt::Display for Title<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |title| write!(formatter, " (\"{title}\")"))
+    }
+}
+
 /// A number of bytes, of a total if that is known.
 struct Amount(u64, Option<NonZeroU64>);
 
@@ -262,11 +279,20 @@ impl Cause {
     }
 }
 
+/// Whether a certificate is expired, or not valid yet.
+fn is_about_time(error: &reqwest::Error) -> bool {
+    let text = chain(error).to_ascii_lowercase();
+    ["expired", "not valid yet", "notvalidyet"].iter().any(|words| text.contains(words))
+}
+
 impl Advice for DownloadError {
     fn advice(&self) -> Option<String> {
         let advice = match self {
             Self::Store { .. } => "check that --cache-dir is writable and has enough free space",
             Self::Request { source, .. } | Self::Broken { source, .. } => match Cause::of(source) {
+                Cause::Certificate if is_about_time(source) => {
+                    "the certificate is not valid at the time of this machine: check its clock, which `butler-runner doctor` compares with those of servers, or renew the certificate"
+                }
                 Cause::Certificate => {
                     "if a private certificate authority issued the site's certificate, name the certificate of that authority with --ca-bundle"
                 }
@@ -290,6 +316,11 @@ impl Advice for DownloadError {
                     "configure the mirror to serve the files itself, or to redirect to presigned URLs"
                 }
             },
+            Self::WebPage { .. } => {
+                return Some(format!(
+                    "a login page or a proxy answers instead of the site: check --mirror and HTTPS_PROXY, and give a login with {LOGINS}"
+                ));
+            }
             Self::Redirects { .. } => {
                 "the redirects form a loop: check the configuration of the site, and that --mirror is its address"
             }
@@ -315,7 +346,7 @@ impl Advice for DownloadError {
     fn class(&self) -> Option<FailureClass> {
         Some(match self {
             Self::Store { .. } => FailureClass::Platform,
-            Self::Refused { .. } => FailureClass::Credentials,
+            Self::Refused { .. } | Self::WebPage { .. } => FailureClass::Credentials,
             Self::NotFound { .. } | Self::Redirects { .. } | Self::Redirected { .. } => {
                 FailureClass::Configuration
             }

@@ -15,6 +15,7 @@ use super::error::DownloadError;
 use super::local::{copy_to_unnamed, read_local};
 use super::partial::Partial;
 use super::remote::{self, SiteClient};
+use super::web_page::web_page;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::fetch::login::{Credentials, redacted};
 use crate::tool::fetch::transfer::Watch;
@@ -74,8 +75,18 @@ impl<'a> Fetcher<'a> {
         Ok(Some(response))
     }
 
-    /// Fetches a file of at most `limit` bytes into memory.
+    /// Fetches a file of at most `limit` bytes into memory. None of these files is a web page.
     pub(in crate::tool) async fn fetch_small(
+        &self,
+        url: &Url,
+        limit: u64,
+    ) -> Result<Vec<u8>, DownloadError> {
+        let content = self.fetch_any_small(url, limit).await?;
+        web_page(url, &content).map_or(Ok(content), Err)
+    }
+
+    /// As [`Self::fetch_small`], but the file can be a web page.
+    pub(in crate::tool) async fn fetch_any_small(
         &self,
         url: &Url,
         limit: u64,

@@ -9,6 +9,8 @@ mod fetcher;
 mod local;
 mod partial;
 mod remote;
+mod web_page;
 
 pub use error::{DownloadError, SentLogin};
 pub(in crate::tool) use fetcher::Fetcher;
+pub(in crate::tool) use web_page::{BEGINNING, web_page};

@@ -10,6 +10,7 @@ use super::super::mirror::MirrorUpdate;
 use super::super::submodules::MirrorSubmodules;
 use super::super::task::{Access, MirrorJob};
 use super::super::url::RepositoryUrl;
+use super::depth::Depth;
 use super::mirror_fetch::{DEFAULT_BRANCH, Wanted, find, obtain};
 use super::progress::Progress;
 use super::transfer::Transfer;
