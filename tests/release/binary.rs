@@ -20,9 +20,9 @@ fn release_binary_is_one_static_file() {
 /// Every CI job downloads the binary.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn release_binary_has_less_than_41_mb() {
+fn release_binary_has_less_than_42_mb() {
     let size = std::fs::metadata(static_runner()).unwrap().len();
-    assert!(size < 41_000_000, "{size} bytes; `cargo tree` and `nm --size-sort` say of what");
+    assert!(size < 42_000_000, "{size} bytes; `cargo tree` and `nm --size-sort` say of what");
 }
 
 /// Without it, OpenSSL has no locks, and threads that use it at the same time corrupt the heap.
