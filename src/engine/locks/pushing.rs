@@ -26,7 +26,7 @@ impl<S: Sink> Engine<'_, S> {
     /// encrypted state as that of the local backend. Ignores the run's stop and has time until `late`.
     ///
     /// # Errors
-    /// If the state cannot be decrypted, or is larger than [`MAX_STATE`].
+    /// If the state cannot be decrypted, or is larger than 512 MiB.
     pub async fn decrypt_state(
         &self,
         directory: &Path,
