@@ -23,5 +23,5 @@ pub use terraform_settings::{
 pub use variables::{
     AssignedSecrets, HARMLESS_OPTIONS, Inputs, NAME_RULES, NameRule, Unresolved, VariableError,
     VariableFiles, VariableTreatment, apply_declarations, assigned_secrets, resolve,
-    saved_plan_takes_variables, write_variable_files,
+    saved_plan_takes_all_variables, saved_plan_takes_variables, write_variable_files,
 };

@@ -21,7 +21,7 @@ pub use butler_protocol::name_rules::{HARMLESS_OPTIONS, NAME_RULES, NameRule, Va
 pub use declared::apply_declarations;
 pub(super) use error::list_unresolved;
 pub use error::{Unresolved, VariableError};
-pub use files::{saved_plan_takes_variables, write_variable_files};
+pub use files::{saved_plan_takes_all_variables, saved_plan_takes_variables, write_variable_files};
 pub(super) use names::refusal;
 pub(super) use resolve::is_environment_name;
 pub use resolve::resolve;

@@ -139,6 +139,11 @@ pub(in crate::run) fn write_variables(
     if matches!(context.options.plan_file, PlanFile::Apply(_)) {
         variables.fixed = fixed_variables(assignments, module)?;
     }
+    if module.has_encryption && workspace::saved_plan_takes_all_variables(tool) {
+        // The encryption of the state needs them, and is not part of the plan.
+        variables.apply.clone_from(&variables.plan);
+        return Ok(variables);
+    }
     let is_ephemeral =
         |name: &str| module.variables.get(name).is_some_and(|declared| declared.ephemeral);
     if module.variables.keys().any(|name| is_ephemeral(name))

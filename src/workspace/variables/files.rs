@@ -11,6 +11,7 @@ use semver::Version;
 
 use super::{Inputs, VariableError, VariableFiles};
 use butler_base::secret::PrivateDirectory;
+use butler_protocol::spec::{Product, ToolRequest};
 use butler_source::hcl::{self, Shape, json_string};
 use butler_source::module::{Module, TypeKind};
 
@@ -93,6 +94,14 @@ fn hcl_text(name: &str, value: &str, kind: TypeKind) -> Result<Option<String>, V
 #[must_use]
 pub fn saved_plan_takes_variables(tool: &Version) -> bool {
     (tool.major, tool.minor) >= (1, 10)
+}
+
+/// Whether `apply` of a saved plan accepts all variables of the plan. `OpenTofu` compares them with those in the plan. Before
+/// 1.11 it refuses the flags, and takes variables of its encryption from `TF_VAR_…` only.
+#[must_use]
+pub fn saved_plan_takes_all_variables(tool: &ToolRequest) -> bool {
+    let version = &tool.version;
+    tool.product == Product::OpenTofu && (version.major, version.minor) >= (1, 11)
 }
 
 #[cfg(test)]

@@ -28,6 +28,42 @@ async fn secret_is_masked_in_errors_plans_and_outputs() {
     }
 }
 
+/// `OpenTofu` reads the state with the variables of the run, also where a plan that has them is applied. Before 1.11 it
+/// takes them from the environment only.
+#[tokio::test]
+async fn variables_of_the_encryption_reach_every_command() {
+    const MODULE: &str = r#"
+variable "pass" { type = string }
+terraform {
+  encryption {
+    key_provider "pbkdf2" "k" {
+      passphrase = var.pass
+      iterations = 200000
+    }
+    method "aes_gcm" "m" { keys = key_provider.pbkdf2.k }
+    state { method = method.aes_gcm.m }
+  }
+}
+resource "terraform_data" "a" { input = "kept" }
+output "it" { value = terraform_data.a.output }
+"#;
+    let all =
+        engines().into_iter().filter(|engine| engine.is_opentofu() && engine.has((1, 11), (9, 0)));
+    for engine in all {
+        let world = engine.world(&[("main.tf", MODULE)]).await;
+        for operation in ["apply", "plan", "refresh", "destroy"] {
+            let end = engine
+                .run_with(&world, operation, |config| {
+                    config["variables"] = json!({"pass": {"value": SECRET, "sensitive": true}});
+                })
+                .await;
+            engine.assert_succeeded(&world, &end);
+            let state = std::fs::read_to_string(world.path("terraform.tfstate")).unwrap();
+            assert!(state.contains("encrypted_data"), "{} {operation}: {state}", engine.name());
+        }
+    }
+}
+
 #[tokio::test]
 async fn variables_reach_init_where_the_engine_evaluates_them() {
     let module = "variable \"m\" {\n  type = string\n}\nmodule \"x\" {\n  source = \"./mods/${var.m}\"\n}\noutput \"o\" {\n  value = module.x.o\n}\n";

@@ -68,6 +68,7 @@ pub enum BlockSetting {
 
 /// The declarations in the files of one module directory.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub struct Module {
     /// The constraints on versions of tools in the files that were read.
     pub required_versions: RequiredVersions,
@@ -84,6 +85,8 @@ pub struct Module {
     pub unparsed_defaults: Vec<SecretString>,
     /// Its `backend` or `cloud` block; an override file's replaces the one before it.
     pub backend: Option<BackendBlock>,
+    /// Whether it has an `encryption` block, in which variables of the run can be used.
+    pub has_encryption: bool,
     /// Local states of other modules that its HCL files read.
     pub local_states: Vec<LocalStateBlock>,
     /// Whether the module uses azurerm (a required provider, a resource or a data source) and has

@@ -63,6 +63,7 @@ fn read_settings(settings: &Body<'_>, findings: &mut Findings) {
     if !objects_at(settings, "cloud").is_empty() {
         findings.backend(BackendBlock { kind: "cloud".to_owned(), ..Default::default() });
     }
+    findings.module.has_encryption |= !objects_at(settings, "encryption").is_empty();
     for (name, _) in labelled(settings, "required_providers") {
         findings.required_provider(&name);
     }

@@ -53,6 +53,7 @@ fn settings(block: &Block, findings: &mut Findings) {
             "cloud" => {
                 findings.backend(BackendBlock { kind: "cloud".to_owned(), ..Default::default() });
             }
+            "encryption" => findings.module.has_encryption = true,
             "required_providers" => {
                 for requirement in block.body.attributes() {
                     findings.required_provider(requirement.key.as_str());

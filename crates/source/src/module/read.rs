@@ -232,6 +232,19 @@ mod tests {
     }
 
     #[test]
+    fn encryption_is_found_in_both_syntaxes() {
+        for (name, text, found) in [
+            ("main.tf", "terraform {\n  encryption {}\n}", true),
+            ("main.tf.json", r#"{"terraform": {"encryption": {}}}"#, true),
+            ("main.tf.json", r#"{"terraform": [{}, {"encryption": [{"state": {}}]}]}"#, true),
+            ("main.tf", "terraform {}\nlocals {\n  encryption = {}\n}", false),
+            ("main.tf.json", r#"{"terraform": {}, "encryption": {}}"#, false),
+        ] {
+            assert_eq!(module(&[(name, text)]).has_encryption, found, "{text}");
+        }
+    }
+
+    #[test]
     fn tool_decides_which_files_count() {
         let block = |name: &str| format!("variable \"{name}\" {{}}");
         let directory = tempfile::tempdir().unwrap();
