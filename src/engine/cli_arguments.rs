@@ -169,8 +169,13 @@ fn is_known(command: &str, option: &str) -> bool {
         "apply" => PLAN_ONLY.contains(&option),
         _ => false,
     };
-    let options = OPTIONS.iter().find(|(name, _)| *name == command);
-    !is_of_another && options.is_some_and(|(_, options)| options.contains(&option))
+    !is_of_another && options_of(command).contains(&option)
+}
+
+/// The options of a command, without dashes; none for a command that is not in the table.
+pub(crate) fn options_of(command: &str) -> &'static [&'static str] {
+    let found = OPTIONS.iter().find(|(name, _)| *name == command);
+    found.map_or(&[], |(_, options)| *options)
 }
 
 fn is_known_anywhere(option: &str) -> bool {

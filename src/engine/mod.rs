@@ -26,6 +26,8 @@ mod watching;
 mod wrapper;
 
 pub use arguments::{PlanMode, PlanRequest, missing_option, required_version};
+#[cfg(test)]
+pub(crate) use cli_arguments::options_of;
 pub use commands::{PlanFiles, Planned, TestResult, ValidationResult};
 pub use environment::prepare as prepare_environment;
 pub use error::{EngineError, FailedCommand};
