@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use self::error::CommandError;
-use self::options::{ConsentFlags, InvocationFlag, ModuleArgument, PlanningFlags, RunFlags};
+use self::options::{ConsentFlags, InvokingFlags, ModuleArgument, PlanningFlags, RunFlags};
 use self::plan_file::{ApplyArgument, parse_apply_argument, plan_to_save, saved_plan_request};
 use super::assignments::Assignments;
 use super::execute::{Shown, execute_run};
@@ -43,9 +43,7 @@ pub(super) struct Plan {
     #[command(flatten)]
     module: ModuleArgument,
     #[command(flatten)]
-    planning: PlanningFlags,
-    #[command(flatten)]
-    invocation: InvocationFlag,
+    planning: InvokingFlags,
     /// Plan to destroy all resources
     #[arg(long, conflicts_with = "invocation", help_heading = "Plan")]
     destroy: bool,
@@ -69,9 +67,7 @@ pub(super) struct Apply {
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
     #[command(flatten)]
-    planning: PlanningFlags,
-    #[command(flatten)]
-    invocation: InvocationFlag,
+    planning: InvokingFlags,
     #[command(flatten)]
     consent: ConsentFlags,
     #[command(flatten)]
@@ -127,7 +123,7 @@ impl Plan {
         let usage_code =
             if self.detailed_exitcode { USAGE_BESIDE_CHANGES } else { Exit::Usage.code() };
         let request = || {
-            let mut options = self.invocation.add_to(self.planning.into_options()?);
+            let mut options = self.planning.into_options()?;
             if self.detailed_exitcode {
                 options.changes = ChangesExit::Detailed;
             }
@@ -148,14 +144,13 @@ impl Plan {
 impl Apply {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let flags = merge_arguments(log, self.flags.into_arguments());
-        let Self { plan_or_directory, directory, planning, invocation, consent, .. } = self;
+        let Self { plan_or_directory, directory, planning, consent, .. } = self;
         let request = || match parse_apply_argument(plan_or_directory, directory)? {
             ApplyArgument::Plan { file, module } => {
-                saved_plan_request(file, &module, (planning, invocation), &flags)
+                saved_plan_request(file, &module, planning, &flags)
             }
             ApplyArgument::Directory(module) => {
-                let options = invocation.add_to(planning.into_options()?);
-                let request = local_request(&module, Operation::Apply, options)?;
+                let request = local_request(&module, Operation::Apply, planning.into_options()?)?;
                 with_approval(request, &consent, "apply")
             }
         };

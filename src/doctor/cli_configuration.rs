@@ -9,11 +9,13 @@ use butler_base::http::LazyClient;
 use butler_base::platform::fs::{AccessFlags, access};
 use butler_base::process::Environment;
 use butler_protocol::spec::{CLI_CONFIG_VARIABLES, Product};
+use url::Url;
 
 use super::finding::Finding;
 use super::time_limit::{CHECK_TIMEOUT, with_timeout};
 use crate::providers;
 use crate::settings::{RunSource, Settings};
+use crate::tool::redacted;
 
 const CHECK: &str = "CLI configuration";
 
@@ -24,14 +26,14 @@ const CERTIFICATES: [(&str, bool); 3] =
 /// The most mirrors that are asked.
 const MOST_MIRRORS: usize = 10;
 
-/// What a configuration names beside the plugin cache.
+/// The mirrors of providers that CLI configurations name.
 #[derive(Debug, Default, Eq, PartialEq)]
 struct Mirrors {
     directories: BTreeSet<String>,
     urls: BTreeSet<String>,
 }
 
-/// The findings about what a run in its directory, or in the current one, would use.
+/// Checks the configuration that a run would use in its directory, or in the current one.
 pub(super) async fn check_cli_configuration(run: &Settings, http: &LazyClient) -> Vec<Finding> {
     let directory = match &run.source {
         RunSource::Local { module_dir, .. } => module_dir.as_path(),
@@ -64,7 +66,7 @@ pub(super) async fn check_cli_configuration(run: &Settings, http: &LazyClient) -
     findings
 }
 
-/// Files that variables name and that do not exist.
+/// Warns of files and directories that variables name and that do not exist.
 fn named_files(environment: &Environment, directory: &Path) -> Vec<Finding> {
     let configurations = CLI_CONFIG_VARIABLES.iter().map(|name| (*name, false));
     let mut findings = Vec::new();
@@ -72,7 +74,7 @@ fn named_files(environment: &Environment, directory: &Path) -> Vec<Finding> {
         let Some(value) = environment.value(name).filter(|value| !value.is_empty()) else {
             continue;
         };
-        // A list of directories is one for OpenSSL.
+        // Like OpenSSL, which reads a list of directories.
         let paths: Vec<PathBuf> = if is_directory {
             std::env::split_paths(value).collect()
         } else {
@@ -107,10 +109,11 @@ fn plugin_cache(path: &Path) -> Finding {
     }
 }
 
-/// Whether a mirror answers, with a certificate that this machine trusts. Any answer is one: a mirror has no page at its
-/// root.
+/// Checks whether a mirror answers, with a certificate that this machine trusts. Each status counts as an answer,
+/// because a mirror has no page at its root.
 async fn network_mirror(url: &str, http: &LazyClient) -> Finding {
-    let shown = format!("the mirror of providers `{}`", without_login(url));
+    let shown = Url::parse(url).map_or_else(|_| "…".to_owned(), |url| redacted(&url));
+    let shown = format!("the mirror of providers `{shown}`");
     if !url.starts_with("https://") || !url.ends_with('/') {
         let message = format!("{shown} is not a URL that begins with `https://` and ends with `/`");
         return Finding::warning(CHECK, message).hint("correct `network_mirror`");
@@ -134,14 +137,8 @@ async fn network_mirror(url: &str, http: &LazyClient) -> Finding {
     }
 }
 
-fn without_login(url: &str) -> String {
-    let Ok(mut url) = url::Url::parse(url) else { return "…".to_owned() };
-    let is_removed = url.set_username("").is_ok() && url.set_password(None).is_ok();
-    if is_removed { url.to_string() } else { "…".to_owned() }
-}
-
 impl Mirrors {
-    /// Adds those of a configuration in HCL. Another syntax adds nothing.
+    /// Adds the mirrors of a configuration in HCL. A text with another syntax adds none.
     fn add(&mut self, text: &str) {
         let Ok(body) = hcl_edit::parser::parse_body(text) else { return };
         let installations =

@@ -129,9 +129,10 @@ pub(super) fn sites(
 ) -> Result<Sites, SettingsError> {
     let common = reader.parsed(&MIRROR, parse::site_url)?;
     let is_common = common.is_some();
-    let mut sites =
-        Sites::mirrored(common).with_login(own_login(reader)?).with_netrc(netrc(reader, warnings));
-    sites = sites.with_github_token(github_token(reader));
+    let mut sites = Sites::mirrored(common)
+        .with_login(own_login(reader)?)
+        .with_netrc(netrc(reader, warnings))
+        .with_github_token(github_token(reader));
     warnings.extend(proxies::proxy_warnings(reader.environment));
     for other in MIRRORS_OF_OTHER_TOOLS.iter().filter(|_| !is_common) {
         let is_decided = sites.mirror(other.product).is_some();
@@ -177,7 +178,7 @@ pub(super) fn is_mirror_login(name: &OsStr, value: &OsStr) -> bool {
     })
 }
 
-/// The token for the API of github.com. That of a job on another GitHub server is not one.
+/// The token for the API of github.com. The token of a job on another GitHub server is not valid there.
 fn github_token(reader: &Reader<'_>) -> Option<GivenLogin> {
     let value = |variable: &Variable| {
         let text = reader.environment.value(variable.name)?.to_str()?.trim();

@@ -4,7 +4,6 @@ use semver::Version;
 
 use crate::tool::error::{ChecksumSource, ToolError};
 use crate::tool::fetch::download::DownloadError;
-use crate::tool::store::archive::ArchiveError;
 use crate::tool::vendor::product::Vendored as _;
 use butler_base::error::{Advice, FailureClass};
 use butler_protocol::spec::{Product, ToolRequest, VersionFileKind};
@@ -73,7 +72,7 @@ impl Advice for ToolError {
             Self::Checksums(_) => {
                 "its signature is valid, so its signer has written it: write the file with `sha256sum FILE...`, without `--tag`, and sign it again"
             }
-            Self::Archive(error) => return Some(error.advice().to_owned()),
+            Self::Archive(error) => return error.advice(),
             Self::Checksum { .. } => {
                 "do not use this download; check that the --mirror site and proxies do not modify files"
             }
@@ -97,7 +96,8 @@ impl Advice for ToolError {
             Self::Download(error) => return error.class(),
             Self::Unlisted { source, .. } => return source.class(),
             Self::UnknownVersion { source, .. } => return source.class(),
-            Self::Cache(_) | Self::Archive(ArchiveError::Unpack { .. }) => FailureClass::Platform,
+            Self::Archive(error) => return error.class(),
+            Self::Cache(_) => FailureClass::Platform,
             _ => FailureClass::Configuration,
         })
     }

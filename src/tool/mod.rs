@@ -32,7 +32,7 @@ pub use error::{ChecksumSource, ToolError};
 pub use fetch::bundle::error::BundleError;
 pub use fetch::bundle::write_bundle::write_bundle;
 pub use fetch::download::{DownloadError, SentLogin};
-pub use fetch::login::{GivenLogin, Login};
+pub use fetch::login::{GivenLogin, Login, redacted};
 pub use fetch::netrc::Netrc;
 pub use fetch::probe::{Probe, learn, list_url, on_path, probe};
 pub use fetch::sites::{Mirror, Sites, Template};

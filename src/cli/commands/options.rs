@@ -59,8 +59,11 @@ pub(super) struct PlanningFlags {
     pub(super) parallelism: Option<NonZeroU16>,
 }
 
+// The options of a plan that can invoke an action.
 #[derive(Args)]
-pub(super) struct InvocationFlag {
+pub(super) struct InvokingFlags {
+    #[command(flatten)]
+    pub(super) planning: PlanningFlags,
     /// Invoke this action instead of changing resources (Terraform from 1.14 on)
     #[arg(
         long = "invoke",
@@ -129,11 +132,11 @@ fn absolute(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.into_iter().map(|path| std::path::absolute(&path).unwrap_or(path)).collect()
 }
 
-impl InvocationFlag {
-    /// `options` with the action.
-    pub(super) fn add_to(self, mut options: LocalOptions) -> LocalOptions {
+impl InvokingFlags {
+    pub(super) fn into_options(self) -> Result<LocalOptions, CommandError> {
+        let mut options = self.planning.into_options()?;
         options.planning.invocation = self.invocation;
-        options
+        Ok(options)
     }
 }
 

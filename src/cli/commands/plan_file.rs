@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::CommandError;
-use super::options::{InvocationFlag, ModuleArgument, PlanningFlags};
+use super::options::{InvokingFlags, ModuleArgument};
 use crate::artifact::{Artifact, Head, check_replaceable};
 use crate::cli::module_directory::module_directory;
 use crate::settings::{Arguments, LocalRequest, setting};
@@ -40,7 +40,7 @@ pub(super) fn parse_apply_argument(
 pub(super) fn saved_plan_request(
     file: PathBuf,
     module: &ModuleArgument,
-    (planning, invocation): (PlanningFlags, InvocationFlag),
+    InvokingFlags { planning, invocation }: InvokingFlags,
     flags: &Arguments,
 ) -> Result<LocalRequest, CommandError> {
     let not_allowed = [
@@ -48,7 +48,7 @@ pub(super) fn saved_plan_request(
         (!planning.target_files.is_empty(), "--target-file"),
         (!planning.exclusions.is_empty(), "--exclude"),
         (!planning.exclusion_files.is_empty(), "--exclude-file"),
-        (invocation.invocation.is_some(), "--invoke"),
+        (invocation.is_some(), "--invoke"),
         (!planning.replacements.is_empty(), "--replace"),
         (!planning.refresh, "--refresh"),
         (planning.workspace.is_some(), "--workspace"),

@@ -147,11 +147,9 @@ impl<'a> Choice<'a> {
                 }
             }
         }
-        if self.sources.required == RequiredVersions::default() {
-            return Ok(None);
-        }
-        // They are about the tool that it starts.
-        if self.sources.product == Some(Product::Terragrunt) {
+        // The constraints are for the tool that Terragrunt starts, not for Terragrunt.
+        let is_for_terragrunt = self.sources.product == Some(Product::Terragrunt);
+        if is_for_terragrunt || self.sources.required == RequiredVersions::default() {
             return Ok(None);
         }
         // The product is chosen first, because the versions of different products are not comparable.

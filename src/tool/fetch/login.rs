@@ -80,7 +80,8 @@ pub(in crate::tool) fn without_login(url: &Url) -> Url {
 }
 
 /// `url` for messages: without user name, password and query.
-pub(in crate::tool) fn redacted(url: &Url) -> String {
+#[must_use]
+pub fn redacted(url: &Url) -> String {
     let mut url = without_login(url);
     url.set_query(None);
     url.set_fragment(None);

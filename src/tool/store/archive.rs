@@ -13,6 +13,7 @@ use zip::result::ZipError;
 
 use crate::tool::digest::{self, Sha256Sum, Summing};
 use crate::tool::vendor::product::Packaging;
+use butler_base::error::{Advice, FailureClass};
 
 /// The largest accepted executable, in bytes; the largest known one has about 100 MB.
 const MAX_EXECUTABLE: u64 = 1024 * 1024 * 1024;
@@ -48,10 +49,10 @@ pub enum ArchiveError {
     },
 }
 
-impl ArchiveError {
-    /// What to do. The checksum of the archive was right, so it is what its publisher has made.
-    pub(in crate::tool) fn advice(&self) -> &'static str {
-        match self {
+/// The checksum of the archive was right, so the archive is as its publisher made it.
+impl Advice for ArchiveError {
+    fn advice(&self) -> Option<String> {
+        let advice = match self {
             Self::Unpack { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     "free disk space, or set another directory with --cache-dir"
@@ -66,7 +67,17 @@ impl ArchiveError {
             Self::Read(_) | Self::NoExecutable { .. } | Self::TooLarge { .. } => {
                 "its checksum is right, so it was published like this: check --url and --mirror, or choose another version"
             }
-        }
+        };
+        Some(advice.to_owned())
+    }
+
+    fn class(&self) -> Option<FailureClass> {
+        Some(match self {
+            Self::Unpack { .. } => FailureClass::Platform,
+            Self::Read(_) | Self::NoExecutable { .. } | Self::TooLarge { .. } => {
+                FailureClass::Configuration
+            }
+        })
     }
 }
 

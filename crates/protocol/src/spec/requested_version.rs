@@ -143,21 +143,20 @@ impl RequestedVersion {
         }
     }
 
-    /// As [`Self::of_argument`], for a run: `terragrunt` alone takes the version that the module names.
+    /// As [`Self::of_argument`], for a run: the name of a product alone, such as `terragrunt`, takes the version that
+    /// the module names.
     ///
     /// # Errors
     /// If it is neither a version nor a product.
     pub fn of_run(text: &str) -> Result<Self, RequestedVersionError> {
-        let is_name =
-            |product: &Product| [product.name(), product.executable()].contains(&text.trim());
-        match Product::ALL.into_iter().find(is_name) {
+        match Product::named(text.trim()) {
             Some(product) => Ok(Self { product, selector: VersionSelector::OfModule }),
             None => Self::of_argument(text, None),
         }
     }
 
-    /// Whether this version is one that is requested. The newest one, and one that the module's constraints decide, can be
-    /// any.
+    /// Whether the request can mean `tool`. A request without a version and a constraint can mean each version of its
+    /// product.
     #[must_use]
     pub fn allows(&self, tool: &ToolRequest) -> bool {
         let is_within = |constraint: &Constraint| {

@@ -1,5 +1,5 @@
-//! Asks a git host over HTTP for what libgit2 does not tell: where it redirects to, what it says when it refuses, and
-//! when to ask again.
+//! Asks a git host over HTTP for details that libgit2 does not report: the target of a redirect, the message of a
+//! refusal, and the time to wait before the next request.
 
 use std::time::Duration;
 
@@ -16,21 +16,22 @@ use url::Url;
 use super::environment::GitEnvironment;
 use super::failure::FetchError;
 use super::login::{Login, LoginSecret, login_for, logins};
+use super::task::Access;
 use super::url::RepositoryUrl;
 
-/// What is added to the address of a repository for its references.
+/// The suffix of a repository's address for the list of its references.
 const REFERENCES: &str = "/info/refs?service=git-upload-pack";
 
-/// How long one question may take.
+/// The time limit of a request, with the body of its answer.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The most bytes of an answer that are read.
 const MOST_READ: usize = 16 * 1024;
 
-/// The most characters of what a host says that are shown.
+/// The most characters of a host's message that are shown.
 const MOST_SHOWN: usize = 300;
 
-/// Where messages are in the JSON of git hosts.
+/// The JSON pointers to the message in the answers of git hosts, in order of precedence.
 const MESSAGES: [&str; 9] = [
     "/message",
     "/error_description",
@@ -43,20 +44,20 @@ const MESSAGES: [&str; 9] = [
     "/title",
 ];
 
-/// What a host answers about a repository.
+/// The answer of a host about a repository.
 #[derive(Debug, Default)]
 struct HostAnswer {
     status: u16,
     /// The address that it redirects to, without credentials.
     redirects_to: Option<Url>,
-    /// When to ask again.
+    /// The time to wait before the next request.
     retry_after: Option<Duration>,
-    /// What it says if it refuses.
+    /// A sentence with its message, if it refuses.
     said: Option<String>,
 }
 
 /// The address that the host of a repository permanently redirects to, if that is another repository: this one was
-/// renamed, and its name can be given to the next one. Sends one request. `None` also if the host does not answer, or the
+/// renamed, and a new repository can get its name. Sends one request. `None` also if the host does not answer, or the
 /// repository is not reached over HTTP.
 pub async fn moved_to(
     repository: &SecretString,
@@ -71,19 +72,19 @@ pub async fn moved_to(
     (identity(&source) != identity(&target)).then(|| target.to_string())
 }
 
-/// The error with what the host says about it.
+/// The error with the host's own message about it.
 pub(super) async fn with_answer(
     error: FetchError,
-    repository: &RepositoryUrl,
-    logins: &[Login],
+    access: &Access,
     environment: &GitEnvironment,
     stop: &Stop,
 ) -> FetchError {
     if !is_of_the_host(&error) {
         return error;
     }
+    let Ok((repository, _)) = RepositoryUrl::parse(&access.url) else { return error };
     let answer = tokio::select! {
-        answer = ask(repository, logins, environment) => answer,
+        answer = ask(&repository, &access.logins, environment) => answer,
         _ = stop.requested() => None,
     };
     match answer {
@@ -157,8 +158,8 @@ fn target(address: &str, location: &str) -> Option<Url> {
     Some(target)
 }
 
-/// What is the same for all addresses of one repository at a host. The others are written differently: with or without
-/// TLS, `.git`, or capital letters.
+/// The host and the path, which are the same for all addresses of one repository. Other parts can differ: the scheme,
+/// the port, `.git`, and capital letters.
 fn identity(url: &Url) -> (String, String) {
     let path = url.path().trim_matches('/');
     let path = path.strip_suffix(".git").unwrap_or(path);
@@ -178,7 +179,7 @@ async fn beginning(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// Hosts can repeat what they were sent.
+/// A redactor of the logins, because a host can repeat the login of a request.
 fn redactor(logins: &[Login]) -> Redactor {
     let redactor = Redactor::new();
     redactor.register(logins.iter().filter_map(|login| match &login.secret {
@@ -189,7 +190,7 @@ fn redactor(logins: &[Login]) -> Redactor {
     redactor
 }
 
-/// What a body says, in one line.
+/// A sentence, in one line, with the message in a body. `None` if it has none.
 fn sentence(kind: &str, body: &str) -> Option<String> {
     let body = body.trim_start_matches('\u{feff}').trim();
     if kind.contains("html") || body.starts_with('<') {
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentence_of_a_host_is_found_in_text_and_json_and_not_in_a_web_page() {
+    fn message_of_a_host_is_found_in_text_and_json_and_not_in_a_web_page() {
         for (kind, body, expected) in [
             (
                 "text/plain; charset=utf-8",
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_repeats_is_redacted() {
+    fn login_that_a_host_repeats_is_redacted() {
         let login = |secret| Login {
             audience: super::super::login::Audience::of(
                 &RepositoryUrl::parse("https://h/a").unwrap().0,
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn error_says_what_the_host_says() {
+    fn error_has_the_message_of_the_host() {
         let server = || "h".to_owned();
         let refused =
             || FetchError::CredentialsRefused { server: server(), offered: "t".to_owned() };

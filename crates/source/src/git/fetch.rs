@@ -4,7 +4,6 @@ use std::path::Path;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::ask::with_answer;
 use super::environment::{Checkout, GitEnvironment};
 use super::failure::{FetchError, SourceError};
 use super::launch::{ProgressSink, access, beside, execute, scratch_home};
@@ -60,14 +59,8 @@ pub async fn fetch(
     let access = access(&repository, logins, &source.credentials, environment, &scratch);
     let progress = ProgressSink(sink);
     progress.print(&format!("Fetching {repository} at {}", source.reference));
-    let task = Task { access, job };
-    let fetched: Fetched = match execute(&task, environment, &progress, stop).await? {
-        Ok(fetched) => fetched,
-        Err(error) => {
-            let logins = &task.access.logins;
-            return Err(failed(with_answer(error, &repository, logins, environment, stop).await));
-        }
-    };
+    let fetched: Fetched =
+        execute(&Task { access, job }, environment, &progress, stop).await?.map_err(failed)?;
     Ok(Checkout {
         root: fetched.root,
         directory: fetched.directory,

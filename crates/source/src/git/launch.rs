@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
+use super::ask::with_answer;
 use super::environment::{FETCH_COMMAND, GitEnvironment};
 use super::failure::{FetchError, SourceError};
 use super::login::Login;
@@ -66,7 +67,8 @@ pub(super) fn access(
     }
 }
 
-/// Runs `task` in a child, with the lines of the child on `sink`. Returns the result of the child.
+/// Runs `task` in a child, with the lines of the child on `sink`. Returns the result of the child; an error gets the
+/// message of the git host, which is asked for it.
 ///
 /// # Errors
 /// When the child cannot be started, is stopped, or ends without a result.
@@ -102,10 +104,15 @@ pub(super) async fn execute<T: DeserializeOwned>(
     };
     let Exit { status, stopped, output, .. } = exit;
     // If a stop arrives after the result, the next phase handles it.
-    serde_json::from_slice(&output).map_err(|_| match stopped {
-        Some(reason) => SourceError::Stopped { url, reason },
-        None => SourceError::Crashed { url, status, memory_limit },
-    })
+    let result: Result<T, FetchError> =
+        serde_json::from_slice(&output).map_err(|_| match stopped {
+            Some(reason) => SourceError::Stopped { url, reason },
+            None => SourceError::Crashed { url, status, memory_limit },
+        })?;
+    match result {
+        Ok(result) => Ok(Ok(result)),
+        Err(error) => Ok(Err(with_answer(error, &task.access, environment, stop).await)),
+    }
 }
 
 fn ssh_user(credentials: &GitCredentials) -> String {

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::ask::with_answer;
 use super::environment::GitEnvironment;
 use super::failure::{FetchError, SourceError};
 use super::history::MirrorHistory;
@@ -39,7 +38,7 @@ pub struct MirrorRequest {
     pub directory: PathBuf,
     /// Which submodules the mirror must contain.
     pub submodules: MirrorSubmodules,
-    /// How much history the commits get.
+    /// The history that the commits get.
     pub history: MirrorHistory,
     /// The most memory that the child may use for data, in bytes (`RLIMIT_DATA`; Linux only).
     pub memory_limit: u64,
@@ -103,12 +102,5 @@ pub async fn update_mirror(
         memory_limit: request.memory_limit,
     });
     let access = access(&repository, logins, &request.credentials, environment, &scratch);
-    let task = Task { access, job };
-    match execute(&task, environment, &ProgressSink(sink), stop).await? {
-        Ok(update) => Ok(update),
-        Err(error) => {
-            let logins = &task.access.logins;
-            Err(failed(with_answer(error, &repository, logins, environment, stop).await))
-        }
-    }
+    execute(&Task { access, job }, environment, &ProgressSink(sink), stop).await?.map_err(failed)
 }

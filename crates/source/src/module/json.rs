@@ -46,7 +46,7 @@ pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
 }
 
 fn read_settings(settings: &Body<'_>, findings: &mut Findings) {
-    for given in values(settings, "required_version").take(1) {
+    if let Some(given) = values(settings, "required_version").next() {
         match constraint_text(given) {
             Some(constraint) => findings.required_version(&constraint),
             None => findings.unread_required_version(),
