@@ -128,10 +128,10 @@ pub(super) struct ApplyRequest<'run> {
     pub(super) forgets: bool,
 }
 
-/// Whether `apply` ends with an error if a destroy has only forgotten a resource, unless an option prevents this.
-const fn fails_if_it_forgets(tool: &ToolRequest) -> bool {
-    matches!(tool.product, Product::OpenTofu)
-        && (tool.version.major > 1 || tool.version.major == 1 && tool.version.minor >= 12)
+/// Whether `apply` ends with an error after a destroy that has only removed a resource from the state, unless an option
+/// prevents this: `OpenTofu` from 1.12 on.
+fn fails_if_it_forgets(tool: &ToolRequest) -> bool {
+    tool.product == Product::OpenTofu && (tool.version.major, tool.version.minor) >= (1, 12)
 }
 
 /// `apply` of exactly one saved plan.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
@@ -177,21 +177,6 @@ impl<S: Sink> Engine<'_, S> {
             .map_err(|source| EngineError::Read { path: plan.files.json.clone(), source })?;
         AppliedChanges::compare(BufReader::new(plan), states, reported)
             .map_err(|source| EngineError::Malformed { command: "show", source })
-    }
-
-    /// The JSON of a state: the one in `file`, or the one of the backend. Ignores the stop: drop the future instead.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub async fn show_state(&self, file: Option<&Path>) -> Result<BufReader<File>, EngineError> {
-        let name = if file.is_some() { "unsaved-state.json" } else { "state.json" };
-        let json = self.private.join(name);
-        let command = self.command(arguments::show(file), Output::File(json.clone()));
-        self.run_ignoring_stop("show", &command).await?;
-        match open_json(&json) {
-            Ok(opened) => Ok(BufReader::new(opened)),
-            Err(source) => Err(EngineError::Read { path: json, source }),
-        }
     }
 
     /// `output -json`: a JSON object with secrets in clear text. Ignores the stop: drop the future

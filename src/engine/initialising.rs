@@ -33,16 +33,16 @@ pub struct InitRequest<'run> {
     pub without_backend: bool,
     /// The directory of a plugin cache, which overrides the one of the environment.
     pub plugin_cache: Option<&'run Path>,
-    /// Whether it must not read the state in the module's directory. Without a backend, `OpenTofu` reads this state, and
-    /// does not decrypt it.
+    /// Whether `init` must not read the state in the module's directory. Without a backend, `OpenTofu` reads this state
+    /// and does not decrypt it.
     pub hides_state: bool,
 }
 
 /// The workspace of an `init` that must not read the state in the module's directory.
 const EMPTY_WORKSPACE: &str = "butler-runner-without-state";
 
-/// The directory of the local backend for the states of other workspaces.
-const WORKSPACES: &str = "terraform.tfstate.d";
+/// The directory of local states of other workspaces than the default one.
+pub const DEFAULT_WORKSPACE_DIRECTORY: &str = "terraform.tfstate.d";
 
 /// Whether the workspace of the environment existed before `init`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -84,7 +84,7 @@ impl<S: Sink> Engine<'_, S> {
     ) -> Result<FoundWorkspace, EngineError> {
         command.environment.set(WORKSPACE_VARIABLE, EMPTY_WORKSPACE);
         let done = self.run_successfully("init", &command).await;
-        let parent = self.directory.join(WORKSPACES);
+        let parent = self.directory.join(DEFAULT_WORKSPACE_DIRECTORY);
         // Only empty directories are removed.
         for directory in [parent.join(EMPTY_WORKSPACE), parent] {
             if let Err(error) = std::fs::remove_dir(&directory) {

@@ -20,7 +20,7 @@ mod json_output;
 mod locks;
 mod plan;
 mod remote_run;
-mod state_version;
+mod state_reading;
 mod test_results;
 mod watching;
 mod wrapper;
@@ -33,7 +33,9 @@ pub use environment::prepare as prepare_environment;
 pub use error::{EngineError, FailedCommand};
 pub use failures::cause::FailureCause;
 pub use given_assignments::{GivenAssignments, given_assignments};
-pub use initialising::{DEFAULT_WORKSPACE, FoundWorkspace, InitRequest, WORKSPACE_VARIABLE};
+pub use initialising::{
+    DEFAULT_WORKSPACE, DEFAULT_WORKSPACE_DIRECTORY, FoundWorkspace, InitRequest, WORKSPACE_VARIABLE,
+};
 pub use invocation::Engine;
 pub use isolation::{END_USER_COMMAND, ISOLATED_COMMAND, Isolation, Restriction, become_isolated};
 pub use locks::killed_lock::KilledLock;
@@ -43,6 +45,6 @@ pub use locks::removal::{LockNotRemoved, NamedLock};
 pub use plan::applied::{AppliedChanges, StatesAfter, Unstored};
 pub use plan::reported::ReportedResources;
 pub use remote_run::{RemoteRun, RemoteRuns};
-pub use state_version::{planned_state, planned_version, read_most};
+pub use state_reading::{planned_state, planned_version, read_most};
 pub use test_results::junit::{read_junit, readable_junit};
 pub use wrapper::{OLDEST_WRAPPER, Wrapper, can_wrap};

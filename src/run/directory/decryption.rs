@@ -1,22 +1,25 @@
 //! A directory in which `state pull` decrypts a state that `OpenTofu` could not store.
 //!
-//! It has the `encryption` blocks of the module with what they use, no backend, and the encrypted file as the state of the
-//! local backend. So neither `init` nor the module's backend is needed.
+//! It contains the `encryption` blocks of the module, the parts that they use, and the encrypted file as the state of
+//! the local backend. It does not contain a backend, so `state pull` works without `init` and without access to the
+//! backend.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::kept_file::copy_to;
-use butler_base::platform::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use butler_base::trust::open_regular;
+use butler_base::platform::fs::{OpenOptionsExt, PermissionsExt};
+use butler_base::trust::{make_private, open_regular};
 use butler_source::module::encryption_files;
 
 /// The state of the local backend.
 const STATE: &str = "terraform.tfstate";
 
-/// How deep and among how many entries of the module files are looked for that the encryption names.
+/// The depth of the search for the files that the encryption names.
 const MAX_DEPTH: usize = 4;
+
+/// The number of files and directories after which this search ends.
 const MAX_ENTRIES: usize = 5000;
 
 /// The largest of these files, in bytes.
@@ -25,7 +28,7 @@ const MAX_SIZE: u64 = 1024 * 1024;
 /// Directories with files that no module's encryption uses.
 const NO_FILES: [&str; 3] = [".git", ".terraform", ".terragrunt-cache"];
 
-/// Writes into `directory`, which must be empty and private, what decrypts the state in `errored`, one of the module in
+/// Prepares `directory`, which must be empty and private, for the decryption of `errored`, a state of the module in
 /// `module`.
 ///
 /// # Errors
@@ -44,7 +47,7 @@ pub(super) fn prepare_decryption(
     for path in named_files(module, &texts) {
         let target = directory.join(&path);
         if let Some(parent) = target.parent() {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            make_private(parent)?;
         }
         copy_file(&module.join(&path), &target)?;
     }
@@ -85,7 +88,7 @@ fn is_needed(path: &Path, texts: &str) -> bool {
     has_values || !is_configuration && texts.contains(name)
 }
 
-/// Copies a small file with its right to be executed.
+/// Copies a file with its permission to be executed, unless it is too large.
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     let found = open_regular(from)?.metadata()?;
     if found.len() > MAX_SIZE {

@@ -1,4 +1,5 @@
-//! The file with a state that a tool could not store: what it contains, where the runner keeps it, and how it is pushed.
+//! The file with a state that a tool could not store: its content, the place where the runner keeps it, and the command
+//! that pushes it.
 //!
 //! A file that is empty, as after a full disk, is not a state. `OpenTofu` encrypts the file if the module has state
 //! encryption, and `state push` reads plain text. Such a state is kept in a directory in which `state pull` decrypts it.
@@ -10,8 +11,8 @@ use serde::Deserialize;
 
 use super::decryption::prepare_decryption;
 use super::kept_file::{copy_to, new_file};
-use butler_base::platform::fs::{DirBuilderExt, PermissionsExt, take_ownership};
-use butler_base::trust::open_regular;
+use butler_base::platform::fs::{PermissionsExt, take_ownership};
+use butler_base::trust::{make_private, open_regular};
 
 /// The file in the module's directory for a state that Terraform could not store.
 pub(in crate::run) const ERRORED_STATE: &str = "errored.tfstate";
@@ -31,7 +32,8 @@ pub(in crate::run) enum StateForm {
 }
 
 impl StateForm {
-    /// The content of the file; `None` if it does not exist or is empty. What a link leads to is not a state of the run.
+    /// The content of the file; `None` if it does not exist or is empty. The target of a link is not a state of the
+    /// run.
     pub(in crate::run) fn of_file(path: &Path) -> Option<Self> {
         let found = path.symlink_metadata().ok()?;
         if !found.is_file() || found.len() == 0 {
@@ -56,7 +58,7 @@ impl StateForm {
     }
 }
 
-/// A state that could not be stored, where it is kept.
+/// The place of a state that could not be stored.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::run) enum KeptState {
     /// A file as plain text.
@@ -151,7 +153,7 @@ pub(in crate::run) fn keep_encrypted(
     module: &Path,
     recovery: &Path,
 ) -> std::io::Result<KeptState> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(recovery)?;
+    make_private(recovery)?;
     let directory = tempfile::Builder::new().prefix("errored-").tempdir_in(recovery)?;
     prepare_decryption(directory.path(), module, errored)?;
     Ok(KeptState::Decryptable(directory.keep()))

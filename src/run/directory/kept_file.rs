@@ -3,8 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use butler_base::platform::fs::DirBuilderExt;
-use butler_base::trust::open_regular;
+use butler_base::trust::{make_private, open_regular};
 
 /// Creates a file (0600) with a unique name in `directory` (0700), which is created if it is missing.
 pub(in crate::run) fn new_file(
@@ -12,7 +11,7 @@ pub(in crate::run) fn new_file(
     prefix: &str,
     suffix: &str,
 ) -> std::io::Result<tempfile::NamedTempFile> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    make_private(directory)?;
     tempfile::Builder::new().prefix(prefix).suffix(suffix).tempfile_in(directory)
 }
 

@@ -10,7 +10,6 @@ use super::fixed_variables::check_fixed_variables;
 use super::grace::{grace_after_stop, within};
 use super::handover::Handover;
 use super::planning::{make_plan, run_after_plan};
-use super::remote_runs::RemoteEnd;
 use super::saved_plan;
 use super::state_version::left_by_apply;
 use super::unfinished_apply::UnfinishedApply;
@@ -118,7 +117,7 @@ pub(in crate::run) async fn refresh(
     read_outputs(engine, findings).await
 }
 
-/// Records what an apply has done that ended early. `plan` is the line about the plan.
+/// Records the changes of an apply that ended early. `plan` is the line about the plan.
 fn record(applied: AppliedChanges, planned: ChangeCounts, plan: &str, findings: &mut Findings) {
     findings.counts = applied.counts;
     findings.resources_after = applied.resources;
@@ -133,7 +132,7 @@ fn record(applied: AppliedChanges, planned: ChangeCounts, plan: &str, findings: 
     findings.summary = Some(format!("{}. {plan}", parts.join("; ")));
 }
 
-/// The changes that an incomplete apply has made; none if the plan cannot be read.
+/// The changes that an incomplete apply has made; none if the plan or a state cannot be parsed.
 async fn applied_changes(
     engine: &Engine<'_, RunLog>,
     plan: &Planned,
@@ -183,7 +182,7 @@ async fn apply_plan(
     let Err(mut unfinished) =
         engine.apply(plan, &input.variables.apply, &input.options.planning).await
     else {
-        // A run on a server has ended with the command.
+        // The command succeeds only after its run on a server has ended.
         engine.remote_runs.take();
         return Ok(());
     };
@@ -195,13 +194,11 @@ async fn apply_plan(
         recovery: &input.recovery,
         user: input.handover.as_ref().map(Handover::user),
     };
-    if let Some(RemoteEnd::Open(note)) = input.remote.end_of_apply(engine).await {
-        let failure = Failure::of_engine(Phase::Apply, &unfinished.error);
-        let (reported, note) = (unfinished.reported, Some(note));
-        let unfinished = UnfinishedApply { failure, reported, state: None, note, goes_on: true };
-        return Err(Box::new(unfinished));
-    }
-    let (state, note) = if input.in_place {
+    let on_server = input.remote.wait_for_apply(engine).await;
+    let goes_on = on_server.is_some();
+    let (state, note) = if goes_on {
+        (None, on_server)
+    } else if input.in_place {
         engine.release_lock(&mut unfinished).await;
         match recovery::find_left_state(engine, &files, &unfinished, begun) {
             Some(LeftState { file, note }) => (file, Some(note)),
@@ -213,7 +210,7 @@ async fn apply_plan(
     };
     let failure = Failure::of_engine(Phase::Apply, &unfinished.error);
     let reported = unfinished.reported;
-    Err(Box::new(UnfinishedApply { failure, reported, state, note, goes_on: false }))
+    Err(Box::new(UnfinishedApply { failure, reported, state, note, goes_on }))
 }
 
 /// Reads the outputs of the module.

@@ -79,11 +79,6 @@ async fn close(
     hand_over(engine, input, Handover::give_data).await
 }
 
-/// Whether `init` replaces packages in a plugin cache that other runs execute.
-fn replaces_packages(engine: &Engine<'_, RunLog>) -> bool {
-    providers::replaces_packages(&engine.environment, engine.directory, engine.tool)
-}
-
 /// Whether an `init` without a backend reads an encrypted state.
 fn has_encrypted_state(engine: &Engine<'_, RunLog>) -> bool {
     let form = local_state(engine).and_then(|state| StateForm::of_file(&state));
@@ -111,23 +106,27 @@ async fn prepare_packages(
     let providers = &input.providers;
     let progress = |line: &str| engine.log.announce(line);
     // An isolated Terraform cannot write into a plugin cache that other runs use.
-    let user_cache =
-        || providers::plugin_cache(&engine.environment, engine.directory, engine.tool.product);
-    // Terragrunt runs `init` in a copy of the module. Its links into the view would break when the view is
-    // removed, and the runner does not find them.
-    // What the tools' user owns in the clone cannot be taken back: it could be replaced by a link.
+    let user_cache = match engine.isolation {
+        Some(_) => None,
+        None => providers::plugin_cache(&engine.environment, engine.directory, engine.tool.product),
+    };
+    // Other runs may execute the packages that `init` replaces in this cache.
+    let replaces_packages = user_cache.is_some()
+        && providers::replaces_packages(&engine.environment, engine.directory, engine.tool);
+    // The runner does not take back a data directory in the clone from the tools' user, who could replace it by a link.
     let is_taken_back =
         input.handover.is_none() || engine.data_directory(engine.directory).is_symlink();
+    // Terragrunt runs `init` in a copy of the module. Its links into the view would break when the view is
+    // removed, and the runner does not find them.
     let is_usable = is_taken_back
         && engine.wrapper.is_none()
         && (engine.tool.product != Product::Terraform
             || engine.tool.version >= FIRST_WITH_LOCK_FILE);
     let own_cache = providers.cache.clone().filter(|_| is_usable);
-    if engine.isolation.is_none()
-        && let Some(user_cache) = user_cache()
-        && !(replaces_packages(engine) && own_cache.is_some())
+    if let Some(user_cache) = user_cache
+        && !(replaces_packages && own_cache.is_some())
     {
-        let is_kept = replaces_packages(engine);
+        let is_kept = replaces_packages;
         let lock =
             providers::lock_plugin_cache(&user_cache, engine.tool, providers.patience, &progress);
         return match lock.await {

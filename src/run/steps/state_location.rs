@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
-use crate::engine::{DEFAULT_WORKSPACE, Engine};
+use crate::engine::{DEFAULT_WORKSPACE, DEFAULT_WORKSPACE_DIRECTORY, Engine};
 use crate::report::RunLog;
 use crate::run::context::Context;
 use crate::run::directory::recovery;
@@ -26,9 +26,6 @@ use butler_source::module::{BackendBlock, BlockSetting, Module};
 
 /// The path of a local state without further settings.
 const DEFAULT_PATH: &str = "terraform.tfstate";
-
-/// The directory of local states of other workspaces than the default one.
-const DEFAULT_WORKSPACE_DIRECTORY: &str = "terraform.tfstate.d";
 
 /// Fails if the backend of the run itself stores the state in the clone.
 pub(in crate::run) fn check_run(
@@ -124,8 +121,8 @@ pub(in crate::run) fn initialised_backend(engine: &Engine<'_, RunLog>) -> Option
     kinds.all(|other| other.as_ref() == Some(&kind)).then_some(kind)
 }
 
-/// The file of the state, if `init` has recorded that it is on this machine. None through Terragrunt, which works in
-/// copies of the module.
+/// The file of the state, if the backend that `init` has recorded is the local one. None with Terragrunt, which works
+/// in copies of the module.
 pub(in crate::run) fn local_state(engine: &Engine<'_, RunLog>) -> Option<PathBuf> {
     if engine.wrapper.is_some() {
         return None;
@@ -140,7 +137,7 @@ pub(in crate::run) fn local_state(engine: &Engine<'_, RunLog>) -> Option<PathBuf
     Some(local_path(engine.directory, path.as_deref(), workspace_dir.as_deref(), Some(&workspace)))
 }
 
-/// The file of a state that a local backend with these settings keeps, seen from the module in `directory`.
+/// The file in which a local backend with these settings stores the state of the module in `directory`.
 pub(in crate::run) fn local_path(
     directory: &Path,
     path: Option<&str>,
@@ -207,7 +204,7 @@ impl StateLocation {
     }
 }
 
-/// The file of a local state; `workspace` is none for the default one.
+/// The file of a local state, relative to the module; `workspace` is none for the default one.
 fn local_file(path: Option<&str>, workspaces: Option<&str>, workspace: Option<&OsStr>) -> PathBuf {
     let given = |text: Option<&str>, default: &str| {
         PathBuf::from(text.filter(|text| !text.is_empty()).unwrap_or(default))

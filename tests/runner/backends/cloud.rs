@@ -1,10 +1,14 @@
 //! `cloud` and `backend "remote"`: a stand-in for their server stores states, or plans and applies with the real
 //! Terraform.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
+use tokio::process::Child;
 
 use butler_testing::authority::Authority;
 use butler_testing::cloud_server::{CloudServer, Execution, TOKEN};
+use butler_testing::release_site::executable;
 use butler_testing::world::{RunEnd, World, eventually, files_with};
 
 /// A module whose apply takes until there is a file `go` beside the uploaded configurations.
@@ -59,6 +63,25 @@ impl CloudWorld {
         assert!(!shown.contains(TOKEN), "{shown}");
         end
     }
+
+    /// Starts an apply of [`WAITS`], and waits until the server executes its provisioner.
+    async fn start_apply(&self) -> Child {
+        self.world.add_run(self.config("apply"));
+        let child = self.world.execute().spawn().unwrap();
+        let began = self.cloud.configurations().join("began");
+        eventually("an apply on the server", || began.exists()).await;
+        child
+    }
+
+    /// Lets the provisioner of [`WAITS`] end.
+    fn let_apply_end(&self) {
+        std::fs::write(self.cloud.configurations().join("go"), "").unwrap();
+    }
+}
+
+fn terminate(child: &Child) {
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
 }
 
 fn assert_succeeded(world: &World, end: &RunEnd) {
@@ -113,7 +136,7 @@ async fn plan_that_is_not_applied_is_discarded_on_the_server() {
         assert!(!log.contains("was not discarded"), "{log}");
     }
     assert_eq!(it.cloud.statuses(), ["discarded"; 2]);
-    // What cannot be discarded is said, with the address of the run.
+    // A plan that cannot be discarded is named with the address of its run.
     let mut config = it.config("plan");
     config["terraformSettings"]["terraformrc"]["credentials"] = json!({});
     let home = it.world.path("home/.terraform.d");
@@ -122,12 +145,8 @@ async fn plan_that_is_not_applied_is_discarded_on_the_server() {
     it.world.add_run(config);
     let helper = "credentials_helper \"it\" {}\n";
     std::fs::write(it.world.path("home/.terraformrc"), helper).unwrap();
-    let plugins = home.join("plugins");
-    std::fs::create_dir(&plugins).unwrap();
-    let program = plugins.join("terraform-credentials-it");
-    std::fs::write(&program, format!("#!/bin/sh\necho '{{\"token\": \"{TOKEN}\"}}'\n")).unwrap();
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .unwrap();
+    let program = format!("#!/bin/sh\necho '{{\"token\": \"{TOKEN}\"}}'\n");
+    executable(&home.join("plugins/terraform-credentials-it"), program);
     let output = it.world.execute().output().await.unwrap();
     let end = it.world.end(&output);
     assert_succeeded(&it.world, &end);
@@ -141,22 +160,16 @@ async fn plan_that_is_not_applied_is_discarded_on_the_server() {
 #[tokio::test]
 async fn apply_that_is_stopped_is_cancelled_on_the_server() {
     let it = CloudWorld::new(Execution::Remote, "cloud", WAITS).await;
-    it.world.add_run(it.config("apply"));
-    let mut command = it.world.execute();
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = command.spawn().unwrap();
-    let began = it.cloud.configurations().join("began");
-    eventually("an apply on the server", || began.exists()).await;
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let child = it.start_apply().await;
+    terminate(&child);
     eventually("a cancelled run", || it.cloud.actions().contains(&"run-1 cancel".to_owned())).await;
-    // What the apply on the server waits for comes after its signal.
-    std::fs::write(it.cloud.configurations().join("go"), "").unwrap();
+    // The provisioner ends after the server has interrupted the apply.
+    it.let_apply_end();
     let end = it.world.end(&child.wait_with_output().await.unwrap());
     assert_ne!(end.code, Some(0), "{}", end.stderr);
     let log = it.world.received().log_text();
     assert!(log.contains("has ended: canceled") || log.contains("has ended: applied"), "{log}");
-    // The state says what was done, and the report says the same.
+    // The report has the same number of created resources as the state.
     let state = it.cloud.state().unwrap();
     let resources = state["resources"].as_array().unwrap();
     // The provisioner that was interrupted leaves its resource tainted.
@@ -167,17 +180,11 @@ async fn apply_that_is_stopped_is_cancelled_on_the_server() {
 
 #[tokio::test]
 async fn apply_whose_end_is_not_known_does_not_say_that_nothing_was_done() {
-    let it = CloudWorld::new(Execution::Remote, "cloud", WAITS).await;
-    it.world.add_run(it.config("apply"));
-    let mut command = it.world.execute();
-    command.env("BUTLER_GRACE_PERIOD", "3s");
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let child = command.spawn().unwrap();
-    let began = it.cloud.configurations().join("began");
-    eventually("an apply on the server", || began.exists()).await;
+    let mut it = CloudWorld::new(Execution::Remote, "cloud", WAITS).await;
+    it.world.set("BUTLER_GRACE_PERIOD", "3s");
+    let child = it.start_apply().await;
     it.cloud.be_away();
-    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    terminate(&child);
     let end = it.world.end(&child.wait_with_output().await.unwrap());
     assert_ne!(end.code, Some(0), "{}", end.stderr);
     let (message, _) = it.world.last_error();
@@ -185,7 +192,7 @@ async fn apply_whose_end_is_not_known_does_not_say_that_nothing_was_done() {
     assert!(message.contains(&format!("the apply may go on at {url}")), "{message}");
     let status = it.world.last_status();
     assert!(!status.to_string().contains("not started"), "{status}");
-    std::fs::write(it.cloud.configurations().join("go"), "").unwrap();
+    it.let_apply_end();
 }
 
 #[tokio::test]

@@ -1,24 +1,25 @@
-//! Recordings of engines that are not installed everywhere: what each command has printed, and with which code it ended.
+//! Recordings of engines that are not installed everywhere: the output and the exit code of each command.
 //!
 //! `BUTLER_TEST_WRITE_RECORDINGS=1` and `BUTLER_TEST_ENGINES` write them into `tests/data/engines`. The same expectations
 //! hold for an engine and for its recording.
 
-use std::os::unix::fs::PermissionsExt;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::engine::{Engine, engines};
+use butler_testing::release_site::executable;
 use butler_testing::world::World;
 
 /// The variable that writes recordings.
 const WRITE: &str = "BUTLER_TEST_WRITE_RECORDINGS";
 
-/// What stands for the directory of the world in a recording.
-const PLACE: &str = "/world";
+/// The placeholder for the directory of the world in a recording.
+const WORLD: &str = "/world";
 
-/// Executes the real engine, and writes down each call.
+/// Executes the real engine, and records each call.
 const RECORDER: &str = r#"#!/bin/sh
 number=$(ls CALLS | wc -l)
 call=CALLS/$number
@@ -32,7 +33,7 @@ cat "$call/stderr" >&2
 exit "$code"
 "#;
 
-/// Prints what the real engine has printed at the same call.
+/// Prints the output of the real engine at the same call.
 const PLAYER: &str = r#"#!/bin/sh
 number=$(ls CALLS/done | wc -l)
 call=CALLS/$number
@@ -64,10 +65,10 @@ struct Recording {
     /// `terraform` or `tofu`.
     program: String,
     version: String,
-    scenarios: std::collections::BTreeMap<String, Vec<Call>>,
+    scenarios: BTreeMap<String, Vec<Call>>,
 }
 
-/// Steps, and what the runner must conclude from them.
+/// An operation on a module, and the report that the runner must make of it.
 struct Scenario {
     name: &'static str,
     module: &'static str,
@@ -133,11 +134,10 @@ fn write_program(path: &Path, script: &str, directory: &Path, engine: &Path) {
     let script = script
         .replace("CALLS", directory.to_str().unwrap())
         .replace("ENGINE", engine.to_str().unwrap());
-    std::fs::write(path, script).unwrap();
-    std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    executable(path, script);
 }
 
-/// Runs a scenario with this engine, which is real or replays, and checks what the runner concludes.
+/// Runs a scenario with this engine, which is real or replays, and checks the report.
 async fn check(engine: &Engine, world: &World, scenario: &Scenario) {
     let end = engine.run(world, scenario.operation).await;
     let (status, log) = (world.last_status(), world.received().log_text());
@@ -150,7 +150,7 @@ async fn check(engine: &Engine, world: &World, scenario: &Scenario) {
 fn read_calls(directory: &Path, world: &Path) -> Vec<Call> {
     let read = |number: usize, name: &str| {
         let text = std::fs::read(directory.join(number.to_string()).join(name)).unwrap();
-        String::from_utf8_lossy(&text).replace(world.to_str().unwrap(), PLACE)
+        String::from_utf8_lossy(&text).replace(world.to_str().unwrap(), WORLD)
     };
     let count = std::fs::read_dir(directory).unwrap().count();
     (0..count)
@@ -170,7 +170,7 @@ fn recordings() -> PathBuf {
 #[tokio::test]
 async fn engines_behave_as_recorded_scenarios_say() {
     for engine in engines() {
-        let mut recorded = std::collections::BTreeMap::new();
+        let mut recorded = BTreeMap::new();
         let real = engine.executable().canonicalize().unwrap();
         for scenario in scenarios() {
             let world = engine.world(&[("main.tf", scenario.module)]).await;
@@ -206,14 +206,14 @@ async fn recordings_of_other_engines_are_understood() {
             for (number, call) in recording.scenarios[scenario.name].iter().enumerate() {
                 let directory = calls.join(number.to_string());
                 std::fs::create_dir(&directory).unwrap();
-                let place = world.directory.path().to_str().unwrap();
+                let path = world.directory.path().to_str().unwrap();
                 for (name, text) in [
                     ("arguments", &call.arguments),
                     ("stdout", &call.stdout),
                     ("stderr", &call.stderr),
                     ("code", &call.code),
                 ] {
-                    std::fs::write(directory.join(name), text.replace(PLACE, place)).unwrap();
+                    std::fs::write(directory.join(name), text.replace(WORLD, path)).unwrap();
                 }
             }
             write_program(&engine.executable(), PLAYER, &calls, Path::new(""));

@@ -32,12 +32,12 @@ const ENDED: [&str; 7] = [
     "policy_soft_failed",
 ];
 
-/// What a run is asked to do.
+/// A request to end a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Action {
-    /// Stops what runs.
+pub(super) enum RunAction {
+    /// Stops the plan or the apply that is executed.
     Cancel,
-    /// Gives up a plan.
+    /// Gives up a plan that waits for its apply.
     Discard,
 }
 
@@ -60,25 +60,25 @@ pub(super) struct Api {
 }
 
 #[derive(Deserialize)]
-struct Document {
-    data: Data,
+struct RunDocument {
+    data: RunData,
 }
 
 #[derive(Deserialize)]
-struct Data {
-    attributes: Attributes,
+struct RunData {
+    attributes: RunAttributes,
 }
 
 #[derive(Deserialize)]
-struct Attributes {
+struct RunAttributes {
     status: String,
 }
 
 impl Api {
-    /// Asks the host where its API is.
+    /// Requests the address of the API from the host.
     ///
     /// # Errors
-    /// Why the API is not known, for users.
+    /// The reason for users if the host does not name it.
     pub(super) async fn find(
         client: reqwest::Client,
         run: &RemoteRun,
@@ -109,25 +109,25 @@ impl Api {
         Ok(request.bearer_auth(self.token.expose_secret()))
     }
 
-    /// The status of a run.
+    /// Requests the status of a run.
     ///
     /// # Errors
-    /// Why it is not known, for users.
+    /// The reason for users if it is not known.
     pub(super) async fn status(&self, run: &RemoteRun) -> Result<RunStatus, String> {
         let body = read(self.request(Method::GET, &run.id)?).await?;
-        let document: Document = serde_json::from_slice(&body)
+        let document: RunDocument = serde_json::from_slice(&body)
             .map_err(|error| format!("not the answer of the API: {error}"))?;
         Ok(RunStatus(document.data.attributes.status))
     }
 
-    /// Asks for an action. Returns whether the state of the run allowed it.
+    /// Requests an action. Returns whether the status of the run allowed it.
     ///
     /// # Errors
-    /// Why it is not known, for users.
-    pub(super) async fn act(&self, run: &RemoteRun, action: Action) -> Result<bool, String> {
+    /// The reason for users if the server does not answer, or refuses it for another reason.
+    pub(super) async fn act(&self, run: &RemoteRun, action: RunAction) -> Result<bool, String> {
         let name = match action {
-            Action::Cancel => "cancel",
-            Action::Discard => "discard",
+            RunAction::Cancel => "cancel",
+            RunAction::Discard => "discard",
         };
         let request = self.request(Method::POST, &format!("{}/actions/{name}", run.id))?;
         let answer = request.timeout(TIMEOUT).send().await;

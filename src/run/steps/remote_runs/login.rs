@@ -1,4 +1,4 @@
-//! The token that the tool uses for a server, found where the tool finds it.
+//! Finds the token that the tool uses for a server, in the same places as the tool.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use butler_protocol::spec::{Product, RegistryHost};
 const WRITTEN_BY_LOGIN: &str = ".terraform.d/credentials.tfrc.json";
 
 /// The token for `host` of a tool in `directory`: from a variable, or from a configuration file. A program that keeps
-/// tokens (`credentials_helper`) is not asked.
+/// tokens (`credentials_helper`) is not started.
 pub(super) fn token(
     host: &RegistryHost,
     environment: &Environment,

@@ -1,7 +1,7 @@
-//! What becomes of a run that a server makes in place of the tool (`cloud` and `remote` with remote execution).
+//! The end of a run that a server executes in place of the tool (`cloud` and `remote` with remote execution).
 //!
-//! The tool only watches such a run. If the tool is stopped, the run goes on, so the runner cancels it. A plan that is
-//! not applied waits on the server and can keep all other runs of the workspace waiting, so the runner discards it.
+//! The tool only watches such a run. If the tool is stopped, the run continues, so the runner cancels it. A plan that
+//! is not applied waits on the server and can block all other runs of the workspace, so the runner discards it.
 
 mod api;
 mod login;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::grace::within;
 use crate::engine::{Engine, RemoteRun};
 use crate::report::RunLog;
-use api::{Action, Api, RunStatus};
+use api::{Api, RunAction, RunStatus};
 use butler_base::error::chain;
 use butler_base::http::{Redirects, client};
 
@@ -21,15 +21,6 @@ const WAITING: Duration = Duration::from_mins(1);
 
 /// The time between two requests for the status of a run.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// How an apply on a server has ended.
-#[derive(Debug, Eq, PartialEq)]
-pub(in crate::run::steps) enum RemoteEnd {
-    /// It has ended, so the state shows what it has changed.
-    Ended,
-    /// It has not ended, or it is not known whether it has. For users.
-    Open(String),
-}
 
 /// The settings for requests to servers of runs.
 #[derive(Clone, Debug, Default)]
@@ -49,44 +40,50 @@ impl RemoteAccess {
         Api::find(client.map_err(|error| chain(&error))?, run, token).await
     }
 
-    /// The end of an apply whose command has failed or was stopped; none if no server has made it. One that was stopped
-    /// is cancelled first.
-    pub(in crate::run::steps) async fn end_of_apply(
+    /// Waits for the end of an apply on a server after its command has failed or was stopped. Cancels the apply first
+    /// if the run was stopped. Returns a sentence for users if the apply may continue, because it has not ended in time
+    /// or its status is not known. Returns none if it has ended, so that the state shows its changes, or if no server
+    /// executes it.
+    pub(in crate::run::steps) async fn wait_for_apply(
         &self,
         engine: &Engine<'_, RunLog>,
-    ) -> Option<RemoteEnd> {
+    ) -> Option<String> {
         let run = engine.remote_runs.take()?;
         let is_stopped = engine.stop.reason().is_some();
         let work = async {
             let api = self.api(engine, &run).await?;
             if is_stopped {
                 engine.log.announce(&format!("Cancelling the run {}", run.url));
-                api.act(&run, Action::Cancel).await?;
+                api.act(&run, RunAction::Cancel).await?;
             }
             loop {
                 let status = api.status(&run).await?;
                 if status.has_ended() {
-                    return Ok(status);
+                    return Ok::<RunStatus, String>(status);
                 }
                 tokio::time::sleep(INTERVAL).await;
             }
         };
-        let ended = within(engine, WAITING, work).await;
-        if let Some(Ok(RunStatus(status))) = &ended {
-            engine.log.announce(&format!("The run {} has ended: {status}", run.url));
-        }
-        Some(end(ended, &run))
+        let why = match within(engine, WAITING, work).await {
+            Some(Ok(RunStatus(status))) => {
+                engine.log.announce(&format!("The run {} has ended: {status}", run.url));
+                return None;
+            }
+            Some(Err(why)) => format!(" ({why})"),
+            None => String::new(),
+        };
+        Some(format!("the apply may go on at {}{why}, and what it changes is not known", run.url))
     }
 
-    /// Discards the plan of a run on a server that the operation has neither applied nor saved. If that fails, the user
-    /// has to, so it is a warning.
+    /// Discards the plan of a run on a server that the operation has neither applied nor saved. Warns the user, who
+    /// must discard it, if that fails.
     pub(in crate::run::steps) async fn discard(&self, engine: &Engine<'_, RunLog>) {
         let Some(run) = engine.remote_runs.take() else { return };
         let work = async {
             let api = self.api(engine, &run).await?;
-            // One that is still being made cannot be discarded.
-            let is_done = api.act(&run, Action::Discard).await?
-                || api.act(&run, Action::Cancel).await?
+            // A plan that is not complete cannot be discarded, only cancelled.
+            let is_done = api.act(&run, RunAction::Discard).await?
+                || api.act(&run, RunAction::Cancel).await?
                 || api.status(&run).await?.has_ended();
             if is_done { Ok(()) } else { Err("the server refuses to discard it".to_owned()) }
         };
@@ -101,17 +98,4 @@ impl RemoteAccess {
             run.url
         ));
     }
-}
-
-/// What is known about the end of an apply; nothing if there was no time to ask.
-fn end(ended: Option<Result<RunStatus, String>>, run: &RemoteRun) -> RemoteEnd {
-    let why = match ended {
-        Some(Ok(_)) => return RemoteEnd::Ended,
-        Some(Err(why)) => format!(" ({why})"),
-        None => String::new(),
-    };
-    RemoteEnd::Open(format!(
-        "the apply may go on at {}{why}, and what it changes is not known",
-        run.url
-    ))
 }

@@ -1,4 +1,8 @@
-//! Reads a state: the one that a plan contains, or the one that the backend has.
+//! Reads a state: from a plan, from a file, or from the backend, in its stored form or as JSON with the marks of the
+//! schemas.
+//!
+//! Reads before an operation end when the run is stopped. They do not log their errors, because the command that follows
+//! has the same ones. Reads after an apply log their errors and ignore the stop.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -17,7 +21,7 @@ const STATE: &str = "tfstate";
 /// The most bytes of a state whose version is read.
 const MOST: u64 = 1 << 30;
 
-/// The most bytes of a state that are read into memory.
+/// The largest state that is read into memory, in bytes.
 const MOST_CONTENT: u64 = 256 << 20;
 
 impl<S: Sink> Engine<'_, S> {
@@ -34,8 +38,8 @@ impl<S: Sink> Engine<'_, S> {
         Ok(open_json(&path).ok().and_then(of_state))
     }
 
-    /// The state that the backend has now, in its stored form; empty if there is none. Its errors are not logged: a
-    /// command that follows has the same ones.
+    /// The state that the backend has before an operation, in its stored form; empty if there is none. Does not log its
+    /// errors.
     ///
     /// # Errors
     /// If it cannot be read, or the run is stopped.
@@ -43,21 +47,38 @@ impl<S: Sink> Engine<'_, S> {
         let path = self.private.join("known-state.json");
         let mut command = self.command(arguments::pull_state(), Output::File(path.clone()));
         self.reduce_garbage_collection(&mut command);
-        self.run_unheard("state pull", &command, path).await
+        self.run_silently("state pull", &command, path).await
     }
 
-    /// The state that the backend has now, as JSON with all marks, for which providers start. Its errors are not logged.
+    /// The JSON of the state that the backend has before an operation. The tool starts the providers to add the marks
+    /// of their schemas. Does not log its errors.
     ///
     /// # Errors
     /// If it cannot be read, or the run is stopped.
     pub async fn show_known_state(&self) -> Result<Vec<u8>, EngineError> {
         let path = self.private.join("shown-state.json");
         let command = self.command(arguments::show(None), Output::File(path.clone()));
-        self.run_unheard("show", &command, path).await
+        self.run_silently("show", &command, path).await
     }
 
-    /// Runs a command that prints into the file `path`, and whose lines nobody reads. Returns its JSON.
-    async fn run_unheard(
+    /// The JSON of the state in `file`, or of the state that the backend has after an apply. Logs its errors. Ignores
+    /// the stop: drop the future instead.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub async fn show_state(&self, file: Option<&Path>) -> Result<BufReader<File>, EngineError> {
+        let name = if file.is_some() { "unsaved-state.json" } else { "state.json" };
+        let json = self.private.join(name);
+        let command = self.command(arguments::show(file), Output::File(json.clone()));
+        self.run_ignoring_stop("show", &command).await?;
+        match open_json(&json) {
+            Ok(opened) => Ok(BufReader::new(opened)),
+            Err(source) => Err(EngineError::Read { path: json, source }),
+        }
+    }
+
+    /// Runs a command that prints into the file `path`, and drops its other lines. Returns the JSON in the file.
+    async fn run_silently(
         &self,
         name: &'static str,
         command: &Command,
