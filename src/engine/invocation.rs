@@ -41,7 +41,7 @@ pub struct Engine<'run, S> {
     pub private: &'run Path,
     /// The directory for the files that the tool writes for the runner, also private and wiped.
     pub tool_files: &'run Path,
-    /// The variables of the run, for commands beside `plan` and `apply` that evaluate them.
+    /// The variables of the run, for other commands than `plan` and `apply` that evaluate them.
     pub variables: Vec<Assignment>,
     /// The whole environment of the commands.
     pub environment: Environment,
@@ -59,7 +59,7 @@ pub struct Engine<'run, S> {
     pub lock_timeout: Duration,
     /// What to do about the lock of a killed command.
     pub killed_lock: KilledLock,
-    /// The runs that a server makes in place of the tool.
+    /// The runs that a server executes in place of the tool.
     pub remote_runs: RemoteRuns,
 }
 
@@ -134,7 +134,7 @@ impl<S: Sink> Engine<'_, S> {
         Command { program, arguments, directory: Some(directory.to_owned()), ..command }
     }
 
-    /// A command with these `arguments` of the tool, without a program and a directory.
+    /// A command with the settings for these `arguments` of the tool, without program, arguments and directory.
     fn command_of_tool(
         &self,
         mut environment: Environment,

@@ -1,4 +1,4 @@
-//! Runs that a server makes in place of the tool: `cloud` and `remote` with remote execution.
+//! Runs that a server executes in place of the tool: `cloud` and `remote` with remote execution.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -44,16 +44,16 @@ impl RemoteRun {
     }
 }
 
-/// The run that the commands of a tool have created last, and that nothing has ended yet.
+/// The last run that the commands of the tool have created on a server, until the runner knows its end.
 #[derive(Debug, Default)]
 pub struct RemoteRuns {
     last: Mutex<Option<RemoteRun>>,
-    /// Whether the backend is one whose server can make runs. Otherwise a module prints such a line.
+    /// Whether the server of the backend can execute runs. Otherwise only a module can have printed such a line.
     is_possible: bool,
 }
 
 impl RemoteRuns {
-    /// Notes runs only if `is_possible`.
+    /// Records runs only if `is_possible`.
     #[must_use]
     pub fn new(is_possible: bool) -> Self {
         Self { last: Mutex::default(), is_possible }

@@ -60,7 +60,7 @@ pub(super) enum ApplyOutcome {
 }
 
 impl ApplyOutcome {
-    /// Sets the outcome of each planned change. What an incomplete apply has executed is not known.
+    /// Sets the outcome of each planned change. The actions that an incomplete apply has executed are not known.
     pub(super) fn mark(&self, changes: &mut Changes) {
         let Changes { actions, planned, .. } = changes;
         match self {

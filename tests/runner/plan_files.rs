@@ -138,7 +138,7 @@ async fn plan_is_applied_with_its_own_version_if_a_newer_one_was_installed() {
     let end = run(&world, apply(&world, "apply", &file), file.clone()).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
 
-    // A run that names another version, and one whose version cannot be had, have a stale plan.
+    // The plan is stale for a run that names another version.
     let mut named = apply(&world, "apply", &file);
     named["terraformVersion"] = json!("1.99.0");
     let end = run(&world, named, file).await;

@@ -1,15 +1,15 @@
-//! Applies whose state does not reach the backend: what was made is reported as made, and the state that the tool has
-//! left is pushed or named with a command that works.
+//! Applies whose state does not reach the backend: completed changes are reported as completed, and the state that the
+//! tool has left is pushed or named with a command that works.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
 use butler_testing::http_backend::HttpBackend;
 use butler_testing::stand_in::StandIn;
-use butler_testing::world::{MODULE, RunEnd, World};
+use butler_testing::world::{MODULE, RunEnd, World, eventually};
 
-/// An address, and its outcome.
+/// The address and the outcome of each change of an incomplete apply.
 fn outcomes(result: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let changes = result["incomplete"]["changes"].as_array().unwrap();
@@ -44,7 +44,7 @@ fn http(server: &HttpBackend) -> Value {
 }
 
 #[tokio::test]
-async fn change_whose_state_is_refused_is_told_as_made() {
+async fn change_whose_state_is_refused_is_reported_as_made() {
     let server = HttpBackend::start().await;
     server.refuse(&["OperationTypeApply"]);
     let world = World::new(&[]).await;
@@ -62,7 +62,7 @@ async fn change_whose_state_is_refused_is_told_as_made() {
 }
 
 #[tokio::test]
-async fn change_whose_state_the_runner_cannot_push_is_told_as_made() {
+async fn change_whose_state_the_runner_cannot_push_is_reported_as_made() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("BUTLER_REPORT_DIR", world.path("reports"));
@@ -84,7 +84,7 @@ async fn change_whose_state_the_runner_cannot_push_is_told_as_made() {
 }
 
 #[tokio::test]
-async fn change_of_a_tool_that_was_killed_before_it_stored_its_state_is_told_as_made() {
+async fn change_of_a_tool_that_was_killed_before_it_stored_its_state_is_reported_as_made() {
     let server = HttpBackend::start().await;
     let world = World::new(&[]).await;
     let module = format!(
@@ -148,7 +148,7 @@ const STATE: &str =
     r#"{"serial":1,"lineage":"a","meta":{},"encrypted_data":"eA==","encryption_version":"v0"}"#;
 
 /// A stand-in that leaves an encrypted state, and decrypts it only in a directory with the encryption and without a
-/// backend. `push` is what it does at `state push FILE`.
+/// backend. `push` is its script for `state push FILE`.
 fn encrypting(world: &mut World, push: &str) -> StandIn {
     let apply = format!(
         "printf '%s' '{STATE}' > errored.tfstate; echo 'Error: Failed to save state' >&2; exit 1"
@@ -199,15 +199,14 @@ async fn next_run_keeps_the_encrypted_state_of_a_killed_run_decryptable() {
     tool.wait_until_running().await;
     runner.kill().await.unwrap();
     tool.resume();
-    butler_testing::world::eventually("an end of all processes", || world.processes().is_empty())
-        .await;
+    eventually("an end of all processes", || world.processes().is_empty()).await;
     let end = world.end(&world.command(&["clean"]).output().await.unwrap());
     assert_eq!(end.code, Some(0), "{}", end.stdout);
     let kept = world.left_in("cache/recovery");
     let [kept]: &[PathBuf] = kept.as_slice() else { panic!("{kept:?}") };
     let command = format!("tofu -chdir={} state pull | tofu state push -`", kept.display());
     assert!(end.stdout.contains(&command), "{}", end.stdout);
-    assert!(Path::new(kept).join("main.tf").is_file());
+    assert!(kept.join("main.tf").is_file());
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use super::cause::FailureCause::{
 /// The causes in the order in which they are looked for; the first match decides. A `*`
 /// matches any text.
 pub(super) const CERTAIN: &[(FailureCause, &[&str])] = &[
-    // Encryption, before what is said about a plan or by the operating system.
+    // Encryption, before the words about plans and those of the operating system.
     (
         Encryption,
         &[

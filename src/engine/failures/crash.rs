@@ -109,7 +109,7 @@ impl CrashReader {
         }
     }
 
-    /// The cause of an error, with what is known about the end of a provider if it is about that.
+    /// The cause of an error. If the error is about the end of a provider, the stack trace of the provider refines it.
     pub(super) const fn cause_of_provider(&self, cause: FailureCause) -> FailureCause {
         match cause {
             FailureCause::ProviderCrash | FailureCause::ProviderEnded

@@ -20,7 +20,7 @@ const TEXTS: [(&str, &str); 7] = [
 /// The errors of backends about a state, without a headline.
 const STATES: &str = include_str!("../../../tests/data/tool-errors/states.txt");
 
-/// The headlines of a tool in front of such a text: those of `init`, of `plan` and of a list of workspaces.
+/// The headlines that a tool prints in front of such a text, in `init`, in `plan` and in a list of workspaces.
 const HEADLINES: [(&str, [&str; 4]); 2] = [
     (
         "terraform",
@@ -103,7 +103,7 @@ fn causes_of_real_errors_are_found() {
 }
 
 #[test]
-fn what_a_backend_says_about_a_state_counts_and_not_the_headline() {
+fn error_of_a_backend_about_a_state_decides_and_not_the_headline() {
     for (tool, headlines) in HEADLINES {
         let mut rows = Vec::new();
         for headline in headlines {

@@ -22,8 +22,8 @@ use butler_base::process::{Output, Sink};
 const MAX_STATE: usize = 512 * 1024 * 1024;
 
 impl<S: Sink> Engine<'_, S> {
-    /// The state in `directory`, decrypted: `state pull` in it. The directory has the module's encryption, and the
-    /// encrypted state as that of the local backend. Ignores the run's stop and has time until `late`.
+    /// Decrypts the state in `directory` with `state pull`. The directory contains the module's encryption, and the
+    /// encrypted state as the state of the local backend. Ignores the run's stop and has time until `late`.
     ///
     /// # Errors
     /// If the state cannot be decrypted, or is larger than 512 MiB.
@@ -42,7 +42,7 @@ impl<S: Sink> Engine<'_, S> {
         match self.run_until(NAME, &command, &watch, (Step::State, late)).await? {
             Some(mut exit) => {
                 self.check_exit(NAME, &exit, CommandEnd::of(watch.into_observed(), &seeker))?;
-                // OpenTofu can print a warning in front of it.
+                // OpenTofu can print a warning in front of the state.
                 let offset = json_offset(&exit.output);
                 exit.output.drain(..offset);
                 Ok(exit.output)

@@ -3,9 +3,9 @@
 //! Only a change that the state shows is done. It is not done if the tool was still working on the resource
 //! when it ended, because a resource is stored in the state before its provisioners run.
 //!
-//! If the tool could not store its state, the state that it has written to a file instead shows what was done, and the
-//! lines that it printed do so without such a file. What the stored state does not have was made all the same, and the
-//! next apply would make it a second time.
+//! If the tool could not store its state, the state that it has written to a file shows the changes; without such a
+//! file, the lines that it printed do. A change that is not in the stored state was still made, and the next apply
+//! would make it a second time.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -66,7 +66,7 @@ impl AppliedChanges {
             unsaved: states.unsaved.map(resources_of).transpose()?,
             reported,
         };
-        // The state does not show what an action has done.
+        // The state does not show the executed actions.
         let counts = ChangeCounts { actions: reported.executed(), ..ChangeCounts::default() };
         let mut applied = Self { counts: Some(counts), ..Self::default() };
         for change in &plan.resource_changes {
@@ -79,7 +79,7 @@ impl AppliedChanges {
                 applied.outcomes.push(outcome);
             }
         }
-        // The stored state does not have the resources that it misses.
+        // The stored state does not count the resources of unstored changes.
         let stored = after.stored.as_ref().filter(|_| applied.unstored.is_empty());
         let resources = after.unsaved.as_ref().or(stored);
         applied.resources = resources.map(|it| u32::try_from(it.len()).unwrap_or(u32::MAX));
@@ -136,7 +136,7 @@ impl After<'_> {
         }
     }
 
-    /// The same if no state can be read.
+    /// The parts of a change that were made, and its outcome, if no state can be read.
     fn made_without_state(&self, change: &WireChange) -> (Made, ChangeOutcome) {
         let reported = self.reported;
         if change.was_reported(reported) {
@@ -315,7 +315,7 @@ impl WireChange {
                 completed(CompleteAction::Create) && (is_destroyed || !self.plans("delete"))
             }
             Action::Nothing => completed(CompleteAction::Import),
-            // Of these, only resources are changes of an apply.
+            // The tool does not print the end of a `forget`; the others are not changes of resources.
             Action::Read | Action::Forget | Action::Execute | Action::Changed | Action::Gone => {
                 false
             }

@@ -72,7 +72,7 @@ impl ReportedResources {
         found.is_some_and(|(address, _)| address.starts_with(&deposed))
     }
 
-    /// Whether the state in the backend may not have what was completed.
+    /// Whether completed changes may not be in the state of the backend.
     #[must_use]
     pub const fn is_unsaved(&self) -> bool {
         self.is_unsaved

@@ -47,11 +47,11 @@ const DECRYPTED: &str = "decrypted.tfstate";
 /// The directory in the private directory in which a state is decrypted.
 const DECRYPTION: &str = "decryption";
 
-/// The places for a state that was not stored.
+/// The directories for a state that was not stored, and the user who reads it.
 pub(in crate::run) struct StateFiles<'run> {
     /// The directory for files with secrets.
     pub(in crate::run) secrets: &'run PrivateDirectory,
-    /// The directory for what outlives the run.
+    /// The directory for files that outlive the run.
     pub(in crate::run) recovery: &'run Path,
     /// The user of the tools, if they have one of their own.
     pub(in crate::run) user: Option<u32>,
@@ -111,7 +111,7 @@ pub(in crate::run) fn unsaved_state(engine: &Engine<'_, RunLog>) -> Option<PathB
     (StateForm::of_file(&errored)? != StateForm::Part).then_some(errored)
 }
 
-/// Pushes the state in the file `state` until it succeeds or `deadline` is over. Also removes the lock of the apply.
+/// Pushes the state in the file `state` until this succeeds or `deadline` is over. Also removes the lock of the apply.
 async fn push_repeatedly(
     engine: &Engine<'_, RunLog>,
     state: &Path,
@@ -253,8 +253,8 @@ pub(in crate::run) struct LeftState {
     pub(in crate::run) note: String,
 }
 
-/// The state that an apply, begun at `begun`, could not store in a directory of the user. The runner does not push or
-/// move it: the directory is the user's. Of an encrypted state, it makes a copy that can be decrypted.
+/// Finds the state that an apply, begun at `begun`, could not store in a directory of the user. The runner does not
+/// push or move it, because the directory is the user's. It makes a copy of an encrypted state that can be decrypted.
 pub(in crate::run) fn find_left_state(
     engine: &Engine<'_, RunLog>,
     files: &StateFiles<'_>,

@@ -43,11 +43,11 @@ pub(in crate::run) struct CommandInput<'run> {
     pub(in crate::run) approver: Option<Approver>,
     /// Files that the run itself writes, which are not files of the plan.
     pub(in crate::run) reports: Vec<PathBuf>,
-    /// The settings for requests to the server of a run that is not made here.
+    /// The settings for requests to a server that executes a run in place of the tool.
     pub(in crate::run) remote: RemoteAccess,
     /// The directory for files with secrets.
     pub(in crate::run) secrets: &'run PrivateDirectory,
-    /// The directory for what outlives the run.
+    /// The directory for files that outlive the run.
     pub(in crate::run) recovery: PathBuf,
     /// The registry of the run; absent without one.
     pub(in crate::run) registry: Option<&'run RegistryReports>,

@@ -72,9 +72,9 @@ pub(in crate::run) async fn fetch_source(
     Ok(location)
 }
 
-/// Prepares the data directory for a tool that may send the module in `directory` to a server, which then plans and applies.
-/// Returns whether that is possible: Terragrunt can generate the block that says so, and a file that could not be read can
-/// contain it.
+/// Prepares the data directory if the tool may send the module in `directory` to a server, which then plans and
+/// applies. Returns whether this is possible. It is also possible if the block of the backend is not known, because
+/// Terragrunt can generate it, or a file that could not be read can contain it.
 ///
 /// # Errors
 /// If the data directory cannot be created.

@@ -76,7 +76,7 @@ pub(in crate::run) async fn run_operation(
         Operation::Validate => validate(engine, input, findings).await,
         Operation::Test => test(engine, input, findings).await,
     };
-    // What is applied or saved is not there any more.
+    // A plan that was applied or saved is not recorded any more.
     input.remote.discard(engine).await;
     result
 }
@@ -119,9 +119,9 @@ async fn plan_only(
     Ok(())
 }
 
-/// Plans with `-refresh-only` and reports changes that were made outside of Terraform. If another program has written
-/// the state since the last run that the registry knows, state and infrastructure can be equal and differ from the code:
-/// then the check is a normal plan, and if the registry wants the code to be compared.
+/// Plans with `-refresh-only` and reports changes that were made outside of Terraform. The check is a normal plan
+/// instead if the registry requests a comparison with the code, or if another program has written the state since the
+/// last run that the registry knows: state and infrastructure can then be equal and differ from the code.
 async fn check_drift(
     engine: &Engine<'_, RunLog>,
     input: &CommandInput<'_>,
@@ -160,6 +160,7 @@ async fn compare_code(
     Ok(())
 }
 
+/// Records the plan of a check, and whether it has found drift.
 fn end_check(input: &CommandInput<'_>, has_drift: bool, plan: Planned, findings: &mut Findings) {
     findings.plan_changes = Some(has_drift);
     findings.ends_with_changes = is_detailed(input) && has_drift;

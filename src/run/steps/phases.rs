@@ -177,8 +177,8 @@ pub(in crate::run) async fn run_phases(
     run_operation(&mut engine, spec.operation, input, findings).await
 }
 
-/// Warns of files that the tool does not read, although another version of it does. A newer `OpenTofu` would not destroy
-/// what they contain.
+/// Warns of files that only later versions of `OpenTofu` read: for this version, their resources are removed from the
+/// configuration.
 ///
 /// # Errors
 /// If the run executes tests, and all of them are in such files.
@@ -253,8 +253,8 @@ fn after_plan_program<'run>(
     })
 }
 
-/// Fetches the source and installs the tool, at the same time if the run names the tool's version. A saved plan that was
-/// made with `made_with` is applied with it, if that can be had.
+/// Fetches the source and installs the tool, at the same time if the run names the tool's version. A run that applies a
+/// saved plan uses `made_with`, the tool that made the plan, if it is available.
 async fn prepare(
     context: &Context<'_>,
     spec: &RunSpec,
@@ -294,8 +294,8 @@ fn is_of_module(wanted: &RequestedVersion) -> bool {
     wanted.selector == VersionSelector::OfModule
 }
 
-/// Reads the files of the module that the tool of the run reads, and checks that there are no others. What Terragrunt adds
-/// to them is not known yet, so a module that it starts is incomplete, and may have no file for the tool.
+/// Reads the files of the module that the tool of the run reads, and warns of others. Terragrunt can add further files,
+/// so a module that it starts is incomplete, and may not contain a file for the tool.
 fn read_module(
     context: &Context<'_>,
     spec: &RunSpec,

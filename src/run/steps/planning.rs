@@ -17,7 +17,7 @@ use butler_base::event::Phase;
 use butler_plan::PlanSummary;
 use butler_result::ChangeCounts;
 
-/// The advice about a plan that was not asked for.
+/// The advice about a plan that ignores an option.
 const IGNORED_OPTION: &str = "the server of the workspace plans, and does not know the option: let the workspace execute locally";
 
 /// Makes the plan, or reads a saved one, and prepares its report.
@@ -68,11 +68,11 @@ fn sent_in_clear(host: &str, names: &BTreeSet<String>) -> String {
     )
 }
 
-/// Fails if a plan contains what was not asked for. A tool that plans here does as its options say, but with `cloud` and
-/// `remote` a server plans, and one that does not know an option can ignore it.
+/// Fails if a plan ignores an option. A tool on this machine follows its options, but with `cloud` and `remote` a
+/// server plans, and it can ignore an option that it does not know.
 ///
 /// # Errors
-/// Which option was ignored, and what the plan would change.
+/// The ignored option, and the changes of the plan.
 fn check_asked(mode: PlanMode, has_targets: bool, summary: &PlanSummary) -> Result<(), String> {
     // An `import` block takes effect also if only the state is refreshed.
     let ChangeCounts { add, change, replace, destroy, .. } = summary.counts;
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plan_that_was_not_asked_for_is_refused() {
+    fn plan_that_ignores_an_option_is_refused() {
         let counts = |set: fn(&mut ChangeCounts)| {
             let mut counts = ChangeCounts::default();
             set(&mut counts);

@@ -208,7 +208,7 @@ pub(in crate::run) async fn fetch_plan(
     let PlanFile::Fetch { url, sha256 } = &context.options.plan_file else { return Ok(None) };
     let path = fetch(context, url, sha256).await?;
     let opened = path.clone();
-    // `restore` says what is wrong with the file.
+    // `restore` reports the errors of the file.
     let tool = blocking(move |_| Artifact::open(&opened).map(|it| it.head().tool.clone())).await;
     Ok(Some(FetchedPlan { path, tool: tool.ok() }))
 }

@@ -1,7 +1,7 @@
-//! Registers the secrets in the state before a command prints anything: errors of providers, their logs, and copies of
-//! a value without a mark would show them.
+//! Registers the secrets in the state before a command prints anything: the errors and logs of providers, and copies of
+//! a value without a mark, would show them.
 //!
-//! The state is read where that costs least: from the plan that is applied, or from the file of a local backend. Only a
+//! The state is read from the cheapest source: the plan that is applied, or the file of a local backend. Only a
 //! state elsewhere needs a command of its own, and only a state without the marks of schemas needs the providers.
 
 use std::io::ErrorKind;
@@ -31,7 +31,7 @@ use butler_source::module::LocalStateBlock;
 const READING: Duration = Duration::from_mins(1);
 
 /// Registers the secrets in the state, and those in the outputs of other states that the module reads. A state that
-/// cannot be read is not an error: the command that follows says why.
+/// cannot be read is not an error: the command that follows reports the reason.
 pub(super) async fn register_state_secrets(engine: &Engine<'_, RunLog>, input: &CommandInput<'_>) {
     let redactor = engine.log.redactor();
     register_local_states(engine, &input.local_states).await;
@@ -133,12 +133,12 @@ async fn register_local_states(engine: &Engine<'_, RunLog>, states: &[LocalState
     if states.is_empty() {
         return;
     }
-    let place = |state: &LocalStateBlock| {
+    let path = |state: &LocalStateBlock| {
         let [path, workspaces, workspace] =
             [&state.path, &state.workspace_dir, &state.workspace].map(|text| text.as_deref());
         local_path(engine.directory, path, workspaces, workspace)
     };
-    let paths: Vec<PathBuf> = states.iter().map(place).collect();
+    let paths: Vec<PathBuf> = states.iter().map(path).collect();
     let redactor = Arc::clone(engine.log.redactor());
     blocking(move |_| paths.iter().for_each(|path| register_file(path, &redactor))).await;
 }

@@ -165,7 +165,7 @@ pub(in crate::run) async fn choose(
     Ok(request)
 }
 
-/// The version file or the constraint of the module that has decided for a version.
+/// The version file or the constraint of the module that has decided about the version.
 fn deciding_source(wish: &VersionSources, request: &ToolRequest) -> Option<String> {
     let names = |file: &VersionFile, product: Product| {
         RequestedVersion::of_file(file, product).is_ok_and(|versions| !versions.is_empty())
@@ -200,8 +200,9 @@ pub(in crate::run) async fn make_ready(
     .await
 }
 
-/// The tool that made a saved plan, if the run allows it and it can be had: a newer one on the machine must not lose the
-/// approval of the plan. None if the run must choose, and then finds the plan to be stale.
+/// Finds or installs the tool that made a saved plan, if the run allows its version: an approved plan must not become
+/// stale because a newer tool is on the machine. Returns none if the tool is not allowed or not available. The run then
+/// chooses a tool as usual, and rejects the plan as stale.
 ///
 /// # Errors
 /// If the run is stopped.
@@ -220,9 +221,9 @@ pub(in crate::run) async fn ready_for_plan(
         Err(failure) if context.stop.reason().is_some() => Err(failure),
         Err(failure) => {
             let why = failure.reason;
-            context
-                .log
-                .warn(&format!("the plan was made with {made_with}, which cannot be had: {why}"));
+            context.log.warn(&format!(
+                "the plan was made with {made_with}, which is not available: {why}"
+            ));
             Ok(None)
         }
     }

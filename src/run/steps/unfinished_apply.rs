@@ -1,4 +1,4 @@
-//! An apply that failed or was stopped: why, and what it has left outside of the stored state.
+//! An apply that failed or was stopped, with its reason and the changes that are not in the stored state.
 
 use std::path::PathBuf;
 
@@ -29,9 +29,9 @@ pub(super) struct UnfinishedApply {
     pub(super) reported: ReportedResources,
     /// The file with the state that the tool could not store.
     pub(super) state: Option<PathBuf>,
-    /// The place of this state and the next step, or what became of the apply on a server, for the reason.
+    /// A part of the reason: the place of this state with the next step, or the status of the apply on a server.
     pub(super) note: Option<String>,
-    /// Whether a server makes the apply and may go on with it. The state does not tell then what it has done.
+    /// Whether a server executes the apply and may continue it. The state then does not show its changes.
     pub(super) goes_on: bool,
 }
 
@@ -68,7 +68,7 @@ fn described(made: &[Unstored]) -> Option<String> {
         (Action::Delete, "destroyed"),
         (Action::Nothing, "imported"),
     ];
-    let described = |(action, done): (Action, &str)| {
+    let part = |(action, done): (Action, &str)| {
         let all: Vec<_> = made.iter().filter(|it| it.action == action).collect();
         let (first, more) = all.split_at(all.len().min(MOST_ADDRESSES));
         let first: Vec<_> = first.iter().map(|it| it.address.as_str()).collect();
@@ -77,7 +77,7 @@ fn described(made: &[Unstored]) -> Option<String> {
         (!all.is_empty())
             .then(|| format!("{done}, but {}: {}{more}", unstored(action), first.join(", ")))
     };
-    let parts: Vec<_> = KINDS.into_iter().filter_map(described).collect();
+    let parts: Vec<_> = KINDS.into_iter().filter_map(part).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 

@@ -13,7 +13,7 @@ output "it" { value = terraform_data.one.output }
 "#;
 
 #[tokio::test]
-async fn what_is_planned_is_applied_and_destroyed() {
+async fn plan_is_applied_and_destroyed() {
     for engine in engines() {
         let name = engine.name();
         let world = engine.world(&[("main.tf", MODULE)]).await;

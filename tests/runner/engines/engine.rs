@@ -13,7 +13,7 @@ use butler_testing::world::{RunEnd, World};
 /// The variable that names executables.
 const ENGINES: &str = "BUTLER_TEST_ENGINES";
 
-/// An engine: a real one, or a program that replays what one has printed.
+/// An engine: a real one, or a program that replays the output of one.
 pub(super) struct Engine {
     /// `terraform` or `tofu`.
     pub(super) program: &'static str,
@@ -67,7 +67,7 @@ impl Engine {
         self.version >= Version::new(major, minor, 0)
     }
 
-    /// What a configuration names as the version of this engine.
+    /// The version of this engine, as a configuration names it.
     pub(super) fn requested(&self) -> String {
         let prefix = if self.is_opentofu() { "opentofu-" } else { "" };
         format!("{prefix}{}", self.version)
@@ -123,7 +123,7 @@ pub(super) fn engines() -> Vec<Engine> {
     paths.iter().map(|path| Engine::at(path)).collect()
 }
 
-/// Which engines the other tests use, for the one who reads the output of `make test-engines`.
+/// Prints the engines that the other tests use, for readers of the output of `make test-engines`.
 #[test]
 fn engines_are_named() {
     for engine in engines() {

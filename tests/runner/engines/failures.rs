@@ -1,4 +1,4 @@
-//! What a run that fails says: the class, whether it is worth another try, and a sentence for people.
+//! The report of a run that fails: its class, its reason, and the lock of another command.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,14 @@ use super::engine::{Engine, engines};
 use butler_testing::http_backend::HttpBackend;
 use butler_testing::world::World;
 
-/// A situation: what it is, the files of the module, the backend, the class, and a part of the reason.
+/// A failure that a module or its backend causes, and its report.
 struct Situation {
+    /// Its cause, for messages.
     name: &'static str,
     module: &'static str,
     backend: Option<Value>,
     class: &'static str,
+    /// A part of the reason.
     reason: &'static str,
 }
 
@@ -114,7 +116,7 @@ async fn holder_of_a_lock_is_named_and_the_lock_can_be_removed() {
         engine.assert_succeeded(&world, &end);
         let id = "6a3f2b1c-9d8e-4f70-a1b2-c3d4e5f60718";
         server.set_lock(Some(
-            json!({"ID": id, "Operation": "OperationTypeApply", "Who": "ann@laptop"}),
+            json!({"ID": id, "Operation": "OperationTypeApply", "Who": "user@host"}),
         ));
         let end = engine.run_with(&world, "plan", in_backend).await;
         assert_ne!(end.code, Some(0), "{name}");

@@ -135,7 +135,7 @@ async fn answering(response: &'static str) -> String {
 }
 
 #[tokio::test]
-async fn what_a_server_says_over_http_is_in_the_error() {
+async fn message_of_a_server_over_http_is_in_the_error() {
     for (response, expected) in [
         (
             "403 Forbidden\r\ncontent-type: text/plain\r\n\r\nSSO is required for hunter22-very-secret\nmore",
