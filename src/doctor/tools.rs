@@ -16,8 +16,8 @@ use butler_source::{IgnoredVersionFile, version_files};
 
 const CHECK: &str = "tools";
 
-/// What names a version for a run in its directory, or in the current one, and is not read: version files of another
-/// owner, files and variables of other version managers, and a computed `required_version`.
+/// Warns of sources of a version that a run in its directory, or in the current one, does not read: version files of
+/// another owner, files and variables of other version managers, and a computed `required_version`.
 pub(super) fn check_version_files(run: &Settings) -> Vec<Finding> {
     let (directory, is_named) = match &run.source {
         RunSource::Local { module_dir, tool, .. } => (module_dir.as_path(), tool.is_some()),

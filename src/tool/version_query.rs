@@ -108,8 +108,8 @@ impl fmt::Display for NoVersion {
     }
 }
 
-/// Executables that did not exit in time, by the directory in which they were started. Each costs its time once in a
-/// process.
+/// The executables that did not exit in time, with the directory in which each was started. The process waits for each
+/// only once.
 static HUNG: Mutex<BTreeSet<(PathBuf, PathBuf)>> = Mutex::new(BTreeSet::new());
 
 /// Reads the version of `path`, without the configuration of the user or a module.

@@ -1,4 +1,4 @@
-//! YAML whose scalars keep what is written.
+//! Reads YAML so that scalars keep their text.
 //!
 //! A YAML parser without a schema turns `010`, `no` and `1.10` into numbers and booleans, and the text is lost. So each
 //! document is read twice: first for its shape, and then each scalar as a text. Callers get one JSON value for each
@@ -20,8 +20,8 @@ pub fn texts(text: &str) -> Result<Vec<Value>, Error> {
     documents(text, Scalars::Texts)
 }
 
-/// Reads documents in which a scalar is a number or a boolean only if nothing of what is written is lost by that: `3`,
-/// `0.5` and `true`, but not `3.0`, `010`, `1e3`, `0x10` and `yes`. All others are texts.
+/// Reads documents in which a scalar is a number or a boolean only if that loses nothing of its text: `3`, `0.5` and
+/// `true`, but not `3.0`, `010`, `1e3`, `0x10` and `yes`. All other scalars are texts.
 ///
 /// # Errors
 /// If the text is not valid YAML.
@@ -29,11 +29,11 @@ pub fn values(text: &str) -> Result<Vec<Value>, Error> {
     documents(text, Scalars::Values)
 }
 
-/// Reads a text that can be left out. A key without a value is an error, because what it means is not written: a
+/// Reads a value whose key can be left out. A key without a value is an error, because its meaning is not written: a
 /// `workspace` without a value would be the default one.
 ///
 /// # Errors
-/// If it is not a text, or `null`.
+/// If the value is `null`, or not a `T`.
 pub fn given<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -42,7 +42,7 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-/// What scalars become.
+/// The types that scalars get.
 #[derive(Clone, Copy)]
 enum Scalars {
     Texts,

@@ -102,7 +102,8 @@ pub fn version_files(directory: &Path) -> Result<VersionFiles, ModuleError> {
     Ok(VersionFiles { counted: found, ignored, unread })
 }
 
-/// Whether a file of another version manager has a key with the name of a tool, or is about one tool.
+/// Whether a file of another version manager names a version of a tool: with the name of the tool as a key, or with the
+/// key `version` in a file that is for one tool.
 fn names_a_tool(path: &Path) -> bool {
     let names = ["terraform", "opentofu", "tofu", "terragrunt"];
     let is_small = path.metadata().is_ok_and(|it| it.is_file() && it.len() <= MAX_SIZE);

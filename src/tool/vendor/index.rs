@@ -62,7 +62,7 @@ pub(in crate::tool) async fn released(
     Ok(versions.into_iter().collect())
 }
 
-/// The versions, or those whose directories a mirror lists if it has no list of versions.
+/// The versions of the list; if a mirror has no list, those that the listing of its directory names.
 async fn or_listing(
     versions: Result<Vec<Version>, ToolError>,
     product: Product,
@@ -83,8 +83,8 @@ async fn or_listing(
     }
 }
 
-/// The versions whose directories are in the directory of all releases on the mirror of `product`: in a local directory, or
-/// in the page that a web server makes of one. `None` without a mirror, or if there is no listing.
+/// The versions that have a directory on the mirror of `product`, from a local directory or from a web server's listing
+/// of one. `None` without a mirror, or if there is no listing.
 async fn directory_listing(
     product: Product,
     options: &ToolOptions,

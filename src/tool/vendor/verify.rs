@@ -38,7 +38,7 @@ const HASHES: [HashAlgorithm; 5] = [
     HashAlgorithm::SHA3_512,
 ];
 
-/// How far clocks may differ, which the library tolerates too.
+/// The difference between clocks that is tolerated, which is that of the library.
 const CLOCK_TOLERANCE: Duration = Duration::from_mins(30);
 
 /// A checksum file cannot be trusted.

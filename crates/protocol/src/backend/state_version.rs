@@ -21,12 +21,12 @@ pub enum StateReport {
     Send {
         /// The version that the last run has left, if the registry knows it.
         known: Option<StateVersion>,
-        /// What a check for drift compares with the state.
+        /// The side that a check for drift compares with the state.
         compare: DriftComparison,
     },
 }
 
-/// What a check for drift compares with the state.
+/// The side that a check for drift compares with the state.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum DriftComparison {

@@ -197,7 +197,12 @@ fn version_of_the_state_is_reported_if_it_is_asked_for() {
         report(given).unwrap(),
         StateReport::Send { known: Some(known), compare: DriftComparison::State }
     );
+    assert_eq!(
+        report(r#""stateReport":{"compare":"code"}"#).unwrap(),
+        StateReport::Send { known: None, compare: DriftComparison::Code }
+    );
     assert!(report(r#""stateReport":{"known":{"lineage":"a-b"}}"#).is_err());
+    assert!(report(r#""stateReport":{"compare":"both"}"#).is_err());
 }
 
 #[test]

@@ -118,7 +118,7 @@ impl Advice for FetchError {
                 "check the address; a server with the files of a repository needs git-http-backend"
             }
             Self::Incomplete { .. } => {
-                "retry; if it stays, check the network, the proxies on the way, and the room on the disk"
+                "retry; if it fails again, check the network, the proxies, and the free space on the disk"
             }
             Self::Redirected { .. } => "give the address that the server redirects to",
             Self::ReferenceNotFound { .. } => {

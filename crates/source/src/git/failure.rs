@@ -117,9 +117,9 @@ pub enum FetchError {
     ServerFailed {
         /// Host and port.
         server: String,
-        /// The error of libgit2, with the status, and what the host says.
+        /// The error of libgit2, with the status, and the host's message.
         reason: String,
-        /// When the host wants to be asked again, in seconds.
+        /// The time to wait before the next request, in seconds.
         #[serde(default)]
         retry_after: Option<u64>,
     },
@@ -157,7 +157,7 @@ pub enum FetchError {
         server: String,
         /// `https`, `http` or `ssh`.
         scheme: String,
-        /// What git would use: settings and files, by their names.
+        /// The names of the settings and files that git would use for a login.
         #[serde(default)]
         unused: Vec<String>,
     },
@@ -188,7 +188,7 @@ pub enum FetchError {
     NotSmart {
         /// Host and port.
         server: String,
-        /// What it has instead.
+        /// The kind of its answer.
         reason: String,
     },
     /// The connection ended, or the objects could not be stored, after the server had begun to send them.
@@ -348,7 +348,7 @@ pub(super) fn object_format(error: &git2::Error) -> Option<String> {
 }
 
 impl SourceError {
-    /// How long the host wants to be left alone.
+    /// The time to wait before the next request, if the host names one.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {

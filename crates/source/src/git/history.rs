@@ -1,7 +1,7 @@
-//! Whether two commits have a common ancestor, as far as a mirror knows.
+//! Finds out from a mirror whether two commits have a common ancestor.
 //!
-//! A mirror has the recent history of its commits only, so it can be unknown. The parents of a commit are read from the
-//! commit itself: libgit2 hides those that a shallow repository does not have.
+//! A mirror has only the recent history of its commits, so the result can be unknown. The parents of a commit are read
+//! from the commit itself: libgit2 hides those that a shallow repository does not have.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::Path;
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::FetchError;
 
-/// How many commits the history of each commit of a mirror has.
+/// The number of commits in the recent history of a commit.
 const RECENT: u32 = 50;
 
 /// The most commits that are read to compare two histories.
 const MOST_READ: usize = 2_000_000;
 
-/// How much of the history before its commits a mirror gets.
+/// The part of the history of its commits that a mirror gets.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MirrorHistory {
@@ -31,7 +31,7 @@ pub enum MirrorHistory {
 }
 
 impl MirrorHistory {
-    /// How many commits the history has; `None` for all.
+    /// The number of commits; `None` for all.
     pub(super) const fn commits(self) -> Option<u32> {
         match self {
             Self::Recent => Some(RECENT),
@@ -41,21 +41,21 @@ impl MirrorHistory {
     }
 }
 
-/// What a mirror knows about the histories of two commits.
+/// The result of a comparison of two histories.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Histories {
     /// A commit is in both.
     Shared,
     /// No commit is in both.
     Unrelated,
-    /// The mirror does not have enough of them.
+    /// The mirror does not have enough of them, or they are too long to be read.
     Unknown,
 }
 
-/// Compares the histories of two commits, each of which belongs to its own history. The mirror need not have them.
+/// Compares the histories of two commits. A commit belongs to its own history. The mirror need not have the commits.
 ///
 /// # Errors
-/// When the mirror cannot be opened, or an id is not one.
+/// When the mirror cannot be opened, or an id is not valid.
 pub fn compare_histories(mirror: &Path, one: &str, other: &str) -> Result<Histories, FetchError> {
     let failed = |error| FetchError::git("read the history in the mirror", &error);
     let mirror = Repository::open_bare(mirror).map_err(failed)?;
@@ -122,7 +122,7 @@ impl History {
     }
 }
 
-/// The parents of a commit, also those that are not there. `None` if the commit itself is not.
+/// The parents of a commit, also those that the repository does not have. `None` if it does not have the commit.
 pub(super) fn parents(objects: &Odb<'_>, commit: Oid) -> Option<Vec<Oid>> {
     let object = objects.read(commit).ok().filter(|object| object.kind() == ObjectType::Commit)?;
     let header = object.data().split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
@@ -172,7 +172,7 @@ mod tests {
             (&[], 6, 3, Histories::Unrelated),
             (&[], 7, 6, Histories::Shared),
             (&[], 0, 5, Histories::Unrelated),
-            // A commit names its parents, also if they are not there.
+            // A commit names its parents, also those that the mirror does not have.
             (&[0, 1, 2], 3, 2, Histories::Shared),
             (&[0, 1], 2, 4, Histories::Shared),
             (&[0, 1, 3], 3, 4, Histories::Unknown),

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-/// Those for all users of a machine.
+/// The files for all users of a machine.
 const OF_SYSTEM: [&str; 2] = ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"];
 
-/// Those of a user, in the home directory.
+/// The files of a user, relative to the home directory.
 const OF_USER: [&str; 2] = [".ssh/known_hosts", ".ssh/known_hosts2"];
 
-/// The lines of all files, as far as they can be read.
+/// The lines of all these files that can be read.
 pub(super) fn read_all(home: Option<&Path>) -> String {
     let of_user = home.into_iter().flat_map(|home| OF_USER.map(|name| home.join(name)));
     let files = of_user.chain(OF_SYSTEM.map(PathBuf::from));

@@ -79,7 +79,7 @@ pub(super) struct MirrorJob {
     pub(super) directory: PathBuf,
     /// Which submodules are fetched.
     pub(super) submodules: MirrorSubmodules,
-    /// How much history the commits get.
+    /// The history that the commits get.
     pub(super) history: MirrorHistory,
     /// The most memory of the child for data, in bytes.
     pub(super) memory_limit: u64,

@@ -23,7 +23,7 @@ pub fn address_problem(address: &str) -> Option<String> {
     Some(butler_base::error::chain(&error))
 }
 
-/// Why an address cannot be used that has no known form.
+/// The reason to refuse an address that has no known form.
 const NEITHER: &str = "it is neither a URL nor of the form user@host:path";
 
 /// The scheme of a repository's address.
@@ -130,7 +130,7 @@ impl RepositoryUrl {
         }
         let parsed = url::Url::parse(&bare).map_err(|error| match error {
             url::ParseError::InvalidPort if known == Scheme::Ssh => refuse(
-                "what follows the colon is not a port: write ssh://user@host/path or user@host:path",
+                "the text after the colon is not a port: write ssh://user@host/path or user@host:path",
             ),
             error => refuse(&error.to_string()),
         })?;

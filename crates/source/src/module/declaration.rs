@@ -98,7 +98,7 @@ pub struct Module {
     pub unparsed_files: Vec<String>,
     /// The names of the files that were skipped because they are too large to be read.
     pub unread_files: Vec<String>,
-    /// The names of the files that the tool of [`Self::read_for`] does not read, and another tool does.
+    /// The names of the files that another tool reads, and the tool of [`Self::read_for`] does not.
     pub files_of_other_tool: Vec<String>,
     /// Whether the directory contains only Terragrunt's configuration, which may name another source.
     pub is_terragrunt_only: bool,

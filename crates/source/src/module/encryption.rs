@@ -1,5 +1,5 @@
-//! Reduces the files of a module to what decrypts its state: the `encryption` blocks, and the variables and locals that
-//! they can use.
+//! Reduces the files of a module to the parts that decrypt its state: the `encryption` blocks, and the variables and
+//! locals that these can use.
 
 use std::path::Path;
 

@@ -64,7 +64,7 @@ fn settings(block: &Block, findings: &mut Findings) {
     }
 }
 
-/// The text of a constraint in JSON: a string, or a number.
+/// The text of a constraint in JSON, which is a string or a number. `None` if it must be evaluated.
 pub(super) fn constraint_text(json: &str) -> Option<String> {
     let is_number = json.starts_with(|first: char| first.is_ascii_digit());
     let text = json_string(json).or_else(|| is_number.then(|| json.to_owned()))?;

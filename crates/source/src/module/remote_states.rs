@@ -11,10 +11,10 @@ pub(super) const REMOTE_STATE: &str = "terraform_remote_state";
 /// References to the module's own directory, in which the tool runs.
 const OWN_DIRECTORY: [&str; 3] = ["${path.module}", "${path.root}", "${path.cwd}"];
 
-/// The place of a local state of another module, from settings that are written in the module as texts.
+/// The place of a local state of another module, from literal settings.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LocalStateBlock {
-    /// The state file, absolute or seen from the module.
+    /// The state file, absolute or relative to the module.
     pub path: Option<String>,
     /// The directory for the states of other workspaces.
     pub workspace_dir: Option<String>,

@@ -32,7 +32,7 @@ pub enum BundleError {
         #[source]
         source: Option<io::Error>,
     },
-    /// What is there is not a bundle, and must not be overwritten.
+    /// The target exists and is not a bundle, so it must not be overwritten.
     #[error("`{}` exists and is not a bundle", path.display())]
     NotBundle {
         /// The file or directory.

@@ -23,6 +23,9 @@ use crate::tool::vendor::release_urls::Release;
 use butler_base::blocking::blocking;
 use butler_protocol::spec::{Product, ToolRequest};
 
+/// The directories at the top of a bundle: the first parts of the vendors' paths.
+const TOP_DIRECTORIES: [&str; 5] = ["gruntwork-io", "opentofu", "repos", "terraform", "tofu"];
+
 /// Writes the releases of `requests` for `platforms` to `output`: a tar if its name ends in `.tar`,
 /// otherwise a directory, which may contain a bundle already. `progress` gets a line for each step.
 ///
@@ -90,9 +93,6 @@ fn is_tar_of_bundle(path: &Path) -> bool {
     let mut entries = entries.map_while(Result::ok);
     entries.any(|entry| entry.path().is_ok_and(|path| lists.iter().any(|list| *path == **list)))
 }
-
-/// The directories at the top of a bundle: the first parts of the vendors' paths.
-const TOP_DIRECTORIES: [&str; 5] = ["gruntwork-io", "opentofu", "repos", "terraform", "tofu"];
 
 async fn write_directory(
     requests: &[ToolRequest],

@@ -75,7 +75,7 @@ impl<'a> Fetcher<'a> {
         Ok(Some(response))
     }
 
-    /// Fetches a file of at most `limit` bytes into memory. None of these files is a web page.
+    /// Fetches a file of at most `limit` bytes into memory. A web page in place of the file is an error.
     pub(in crate::tool) async fn fetch_small(
         &self,
         url: &Url,

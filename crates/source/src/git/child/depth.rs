@@ -1,6 +1,6 @@
-//! How much of a history is fetched.
+//! The depth of a fetch.
 
-/// How much of the history is fetched.
+/// The part of a history that is fetched.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(super) enum Depth {
     /// This many commits: 1 for a commit alone.
@@ -12,7 +12,7 @@ impl Depth {
     /// A commit without its history.
     pub(super) const ONE: Self = Self::Commits(1);
 
-    /// How many generations of parents it has.
+    /// The number of generations of parents.
     pub(super) const fn generations(self) -> u32 {
         match self {
             Self::Commits(count) => count.saturating_sub(1),

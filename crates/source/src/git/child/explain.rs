@@ -57,7 +57,7 @@ pub(super) enum FetchStep {
 /// The connection in which an error occurred.
 pub(super) struct ErrorContext<'a> {
     pub(super) url: &'a RepositoryUrl,
-    /// What is known of this ssh host.
+    /// The entries of this ssh host in `known_hosts`.
     pub(super) known: &'a KnownHost,
     pub(super) attempts: &'a Attempts,
     /// Whether there are credentials for the server.

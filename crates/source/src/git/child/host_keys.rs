@@ -15,10 +15,10 @@ use super::super::known_hosts::read_all;
 use super::super::task::Access;
 use super::super::url::RepositoryUrl;
 
-/// What is known of a host.
+/// A summary of the entries of a host in `known_hosts`.
 #[derive(Debug, Default)]
 pub(super) struct KnownHost {
-    /// Whether any key of it is trusted.
+    /// Whether any key of the host is trusted.
     pub(super) has_key: bool,
     /// The fingerprints (SHA-256, base64) of the keys that are revoked for it.
     pub(super) revoked: Vec<String>,
@@ -26,8 +26,8 @@ pub(super) struct KnownHost {
 
 /// Prepares the scratch home directory for a connection to `url`.
 ///
-/// If the run has lines, only they are trusted; otherwise those of the user and of the system. A key that one of all
-/// these files revokes is not trusted.
+/// If the run has lines, only these are trusted; otherwise, those of the user and of the system are. A key that any of
+/// these sources revokes is not trusted.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -60,7 +60,7 @@ struct HostKeys {
     revoked: Vec<String>,
 }
 
-/// The keys of a host, as the lines of the run say, or otherwise those of the files.
+/// The keys of a host in the lines of the run; if the run has none, in those of the files.
 fn host_keys(of_run: Option<&str>, of_files: &str, host: &str, port: u16) -> HostKeys {
     let name = lookup_name(host, port);
     let text = of_run.unwrap_or(of_files);

@@ -65,8 +65,9 @@ impl Wanted {
     }
 }
 
-/// Gets the commits into the mirror, with this much history if the server allows that. Returns the commit of each; `None` if the server does not have it. A reference that was moved since the server listed it
-/// leads to the newer commit.
+/// Gets the commits into the mirror, with this much history if the server allows that. Returns the commit of each;
+/// `None` if the server does not have it. A reference that was moved since the server listed it leads to the newer
+/// commit.
 ///
 /// # Errors
 /// When the server refuses, or the mirror cannot be written.

@@ -318,15 +318,15 @@ fn commit_of(object: &Object<'_>, reference: &str) -> Result<Oid, FetchError> {
     })
 }
 
-/// The ways to log in to `host` over HTTP that git would use, and that are not used: credentials must be those of this
-/// repository.
+/// The settings and files with which git would log in to `host` over HTTP. They are not used, because credentials must
+/// be given for this repository.
 fn unused_logins(home: Option<&Path>, host: &str) -> Vec<String> {
     let mut unused = BTreeSet::new();
     if let Ok(config) = git2::Config::open_default()
         && let Ok(mut entries) = config.entries(Some(SETTINGS_OF_LOGINS))
     {
         while let Some(Ok(entry)) = entries.next() {
-            // The name can have the URL that it is for.
+            // The name can contain the URL that the setting is for.
             let name =
                 entry.name().ok().filter(|name| !name.contains("://") || name.contains(host));
             unused.extend(name.map(|name| format!("`{}`", name.escape_debug())));
