@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::fields::Fields;
 use super::output::{Output, set};
 use super::repository_url::{in_repository, repository_url, valid_name};
-use super::{ImportError, Imported, checked, documents};
+use super::{ImportError, Imported, checked, mappings};
 
 /// The group of its resources.
 const GROUP: &str = "config.terraform.padok.cloud/";
@@ -42,7 +42,7 @@ pub fn burrito(files: &[(PathBuf, String)]) -> Result<Imported, ImportError> {
     let mut layers = BTreeMap::<Key, (PathBuf, Resource)>::new();
     for (path, text) in files {
         let mut is_known = false;
-        for document in documents(path, text)? {
+        for document in mappings(path, text)? {
             for mut object in items(document) {
                 let kind = object.text("kind").unwrap_or_default();
                 let group = object.text("apiVersion").unwrap_or_default();

@@ -21,19 +21,19 @@ impl Fields {
         self.0.insert(key.to_owned(), value);
     }
 
-    /// The text of a key, also an empty one. A value that is not a text is left, so that it becomes a note.
+    /// Takes the text of a key, also an empty one. Leaves a value that is not a text, so that it becomes a note.
     pub(super) fn given(&mut self, key: &str) -> Option<String> {
         let text = self.0.get(key)?.as_str()?.to_owned();
         self.0.remove(key);
         Some(text)
     }
 
-    /// As [`Self::given`]; an empty text is the same as a missing one.
+    /// Takes the text of a key, as [`Self::given`]. An empty text is the same as a missing key.
     pub(super) fn text(&mut self, key: &str) -> Option<String> {
         self.given(key).filter(|text| !text.is_empty())
     }
 
-    /// The text of a key, which is left.
+    /// The text of a key. Leaves the key.
     pub(super) fn peek(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.as_str()
     }

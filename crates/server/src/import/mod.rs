@@ -14,6 +14,8 @@ pub use burrito::burrito;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::config::{ConfigError, parse};
 
 /// A configuration that was made from that of another tool.
@@ -48,12 +50,16 @@ pub enum ImportError {
     Result(Vec<ConfigError>),
 }
 
-/// The documents of a YAML file; mappings only. Scalars are texts as they are written.
-fn documents(path: &Path, text: &str) -> Result<Vec<fields::Fields>, ImportError> {
-    let documents = butler_base::yaml::texts(text)
-        .map_err(|error| ImportError::Yaml(ConfigError::parsing(path, &error).to_string()))?;
-    let mappings = documents.into_iter().map(|document| match document {
-        serde_json::Value::Object(object) => Ok(fields::Fields::new(object)),
+/// The documents of a YAML file. Scalars are texts as they are written.
+fn documents(path: &Path, text: &str) -> Result<Vec<Value>, ImportError> {
+    butler_base::yaml::texts(text)
+        .map_err(|error| ImportError::Yaml(ConfigError::parsing(path, &error).to_string()))
+}
+
+/// The documents of a YAML file, which must be mappings.
+fn mappings(path: &Path, text: &str) -> Result<Vec<fields::Fields>, ImportError> {
+    let mappings = documents(path, text)?.into_iter().map(|document| match document {
+        Value::Object(object) => Ok(fields::Fields::new(object)),
         _ => Err(ImportError::Other {
             path: path.to_owned(),
             why: "it has a document that is not a mapping".to_owned(),

@@ -1,7 +1,8 @@
 //! The keys of Atlantis' files and their types.
 //!
-//! Atlantis refuses a file with an unknown key or a value of another type. So does the import, because what such
-//! a file means is not known. The keys are those of its documentation of the repository-level and the server-side configuration.
+//! Atlantis refuses a file with an unknown key or a value of another type. So does the import, because the meaning of
+//! such a file is unknown. The keys are those of its documentation of the repository-level and the server-side
+//! configuration.
 
 use butler_base::similar::closest;
 use serde_json::{Map, Value};
@@ -24,7 +25,7 @@ pub(super) enum Kind {
     List(&'static [Key]),
     /// A mapping from names to such mappings.
     Named(&'static [Key]),
-    /// The import reads no more of it than that it is there.
+    /// Any value. The import does not read it here.
     Any,
 }
 

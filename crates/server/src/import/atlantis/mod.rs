@@ -1,6 +1,6 @@
 //! The `atlantis.yaml` of a repository: each project becomes a layer.
 //!
-//! What Atlantis itself refuses is refused, with its place in the file. Each other key becomes a setting or a note.
+//! A file that Atlantis refuses is refused, with the key that is wrong. Each other key becomes a setting or a note.
 
 mod keys;
 mod patterns;
@@ -92,7 +92,8 @@ fn check_version(file: &mut Fields) -> Result<(), String> {
     }
 }
 
-/// Names are unique, and projects with the same directory and workspace have names. Branches can tell them apart.
+/// Checks that names are unique, and that projects with the same directory and workspace have names. Projects with
+/// different branches are not compared.
 fn check_names(projects: &[(Identity, Fields)]) -> Result<(), String> {
     let (mut names, mut places) = (BTreeSet::new(), BTreeSet::new());
     for (project, _) in projects {
@@ -112,7 +113,7 @@ fn check_names(projects: &[(Identity, Fields)]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a layer set has the directories that Atlantis finds without projects.
+/// Whether a layer set is made of the directories that Atlantis finds without projects. Adds notes about `autodiscover`.
 fn discovers(
     file: &mut Fields,
     notes: &mut BTreeSet<String>,
@@ -135,7 +136,7 @@ fn discovers(
         (_, true) => note(
             "projects",
             "there are none, so Atlantis finds them: each directory with a module becomes a layer; Atlantis leaves out \
-             directories below `modules`, so name the others in `paths` of the layer set if there are any",
+             directories below `modules`, so if there are such directories, name the others in `paths` of the layer set",
         ),
         ("enabled", false) => note(
             "autodiscover.mode",
@@ -174,11 +175,11 @@ fn add_projects(
     repository: &str,
     workflows: &Workflows,
 ) -> Result<(), (usize, String)> {
-    // `depends_on` has the names of projects.
+    // `depends_on` has names of projects, so all layers need their names first.
     let (mut names, mut used) = (BTreeMap::new(), BTreeSet::new());
     let mut layers = Vec::new();
     for (identity, project) in projects {
-        let name = unused(&used, &identity, repository);
+        let name = unused_name(&used, &identity, repository);
         used.insert(name.clone());
         if let Some(title) = &identity.name {
             names.insert(title.clone(), name.clone());
@@ -205,7 +206,7 @@ fn add_projects(
 }
 
 /// A name that no other layer has: that of the project, or its directory and workspace.
-fn unused(used: &BTreeSet<String>, project: &Identity, repository: &str) -> String {
+fn unused_name(used: &BTreeSet<String>, project: &Identity, repository: &str) -> String {
     let described = || {
         let fixed =
             project.directory.split('/').take_while(|part| !part.contains(['*', '?', '[', '{']));

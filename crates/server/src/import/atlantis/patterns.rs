@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 
 use crate::mirror::join;
 
-/// What a layer depends on anyway: files of its own directory.
+/// Patterns of files in the own directory of a layer, which it depends on anyway.
 const OWN_FILES: [&str; 5] = ["*.tf", "*.tf*", "*.tfvars", ".terraform.lock.hcl", "terragrunt.hcl"];
 
-/// Endings of files. No directory has them, so nothing can be below.
+/// Endings of files. Directories do not have them, so a glob with such an ending needs no second one for files below.
 const ENDINGS: [&str; 9] =
     [".tf", ".tofu", ".tfvars", ".hcl", ".json", ".yaml", ".yml", ".tpl", ".md"];
 
-/// The globs that match what a pattern matches, or why there are no such globs.
+/// The globs that match the same files as a pattern, or the reason that they do not exist.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Globs {
     /// These, without those that match only what the layer depends on anyway.
@@ -24,6 +24,11 @@ pub(super) enum Globs {
     Exclusion,
     /// It matches nothing in the repository.
     Outside,
+}
+
+/// Whether the text of a project has characters of a glob.
+pub(super) fn is_glob(text: &str) -> bool {
+    text.contains(['*', '?', '['])
 }
 
 /// The globs of `pattern` in the project at `directory`, which can be a glob.
@@ -35,14 +40,14 @@ pub(super) fn globs(directory: &str, pattern: &str) -> Globs {
     if OWN_FILES.contains(&pattern.trim_start_matches("./")) {
         return Globs::Some(BTreeSet::new());
     }
-    let is_set = directory.contains(['*', '?', '[']);
+    let is_set = is_glob(directory);
     let Some(joined) = join(directory, pattern) else { return Globs::Outside };
     // Each layer of a set depends on its own directory; the pattern would match the files of all of them.
     if is_set && joined.starts_with(&format!("{directory}/")) {
         return Globs::Some(BTreeSet::new());
     }
     let mut globs = BTreeSet::new();
-    for glob in with_any_depth(&in_our_words(&joined)) {
+    for glob in with_any_depth(&escaped(&joined)) {
         if glob.is_empty() {
             globs.insert("**".to_owned());
             continue;
@@ -55,14 +60,14 @@ pub(super) fn globs(directory: &str, pattern: &str) -> Globs {
     Globs::Some(globs)
 }
 
-/// Whether something can be below what a glob matches that it does not match itself.
+/// Whether a glob can match a directory without the files below it.
 fn can_match_directory(glob: &str) -> bool {
     let last = glob.rsplit('/').next().unwrap_or_default();
     last != "**" && !ENDINGS.iter().any(|ending| last.ends_with(ending))
 }
 
-/// A pattern with characters that are ordinary ones there escaped.
-fn in_our_words(pattern: &str) -> String {
+/// Escapes the characters of a pattern that are special in our globs and ordinary in Atlantis.
+fn escaped(pattern: &str) -> String {
     let mut glob = String::new();
     let mut before = None;
     for character in pattern.chars() {
@@ -98,7 +103,7 @@ fn with_any_depth(glob: &str) -> Vec<String> {
             if glob.is_empty() { form.clone() } else { format!("{glob}/{form}") }
         };
         globs = globs.iter().flat_map(|glob| forms.iter().map(|it| join(glob, it))).collect();
-        // A pattern with many such names is not one that a person wrote.
+        // Each such name doubles the globs. More of them are not expected in a pattern that a person wrote.
         globs.truncate(64);
     }
     globs

@@ -1,4 +1,4 @@
-//! One project: what Atlantis refuses about it, and the layer that it becomes.
+//! One project: its checks, as Atlantis makes them, and the layer that it becomes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::super::fields::Fields;
 use super::super::output::set;
-use super::patterns::{Globs, globs};
+use super::patterns::{Globs, globs, is_glob};
 use super::reasons::{AFTER_PLAN, PULL_REQUESTS};
 use super::workflows::Workflows;
 use crate::mirror;
@@ -15,7 +15,7 @@ use crate::mirror;
 /// Requirements that Atlantis knows.
 const REQUIREMENTS: [&str; 3] = ["approved", "mergeable", "undiverged"];
 
-/// What identifies a project.
+/// The keys that tell projects apart.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Identity {
     pub(super) name: Option<String>,
@@ -33,14 +33,10 @@ impl Identity {
     }
 }
 
-fn is_glob(text: &str) -> bool {
-    text.contains(['*', '?', '['])
-}
-
-/// What a project says about itself.
+/// Takes the identity of a project from its keys.
 ///
 /// # Errors
-/// What Atlantis refuses.
+/// If Atlantis refuses one of them.
 pub(super) fn identity(project: &mut Fields) -> Result<Identity, String> {
     let (name, branch) = (project.given("name"), project.given("branch"));
     let Some(dir) = project.given("dir").filter(|dir| !dir.is_empty()) else {
@@ -107,10 +103,10 @@ pub(super) struct Project<'a> {
 }
 
 impl Project<'_> {
-    /// Adds what the project says.
+    /// Adds the settings and notes of the project.
     ///
     /// # Errors
-    /// What Atlantis refuses.
+    /// If Atlantis refuses one of its keys.
     pub(super) fn add(
         mut self,
         entry: &mut Map<String, Value>,
@@ -277,7 +273,7 @@ impl Project<'_> {
     }
 }
 
-/// Why a layer of a project that Atlantis plans only when a person asks is different.
+/// The note about a project that Atlantis plans only when a person asks for it.
 const PLANNED_MANUALLY: &str = "Atlantis plans the project only when a person asks; here commits that change what the layer \
     depends on are planned, until `layer pause` stops that";
 
@@ -295,12 +291,11 @@ fn literal(expression: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Whether the text is a version: numbers, and then what a release candidate or a build adds.
+/// Whether the text is a version: numbers, and then the suffix of a release candidate or a build.
 fn is_version(text: &str) -> bool {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (numbers, rest) = text.split_at(end);
-    let is_number = |part: &str| !part.is_empty();
-    numbers.split('.').all(is_number)
+    numbers.split('.').all(|part| !part.is_empty())
         && rest.chars().all(|c| c.is_ascii_alphanumeric() || "-~.+".contains(c))
 }
 

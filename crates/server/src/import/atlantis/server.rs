@@ -11,17 +11,17 @@ use super::keys::{SERVER_FILE, check};
 use super::reading::mapping;
 use super::reasons::{AFTER_PLAN, PULL_REQUESTS};
 
-/// Why a key of the server is left out.
+/// The reason of notes about keys of the server.
 const OF_SERVER: &str = "it is about the Atlantis server";
 
-/// What the configuration of a server says about a repository.
+/// The part of a server's configuration that is about a repository.
 #[derive(Debug, Default)]
 pub(super) struct ServerFile {
     /// The workflows by name.
     pub(super) workflows: Map<String, Value>,
-    /// The workflow of projects that name none.
+    /// The workflow of projects that do not name one.
     pub(super) workflow: Option<String>,
-    /// What has no counterpart: the key, and why.
+    /// Notes about keys without a counterpart: the key, and why.
     pub(super) notes: BTreeSet<String>,
 }
 
@@ -70,7 +70,7 @@ impl ServerFile {
                 ),
                 ("custom_policy_check" | "policy_check", _) => self.note(key, AFTER_PLAN),
                 ("allow_custom_workflows" | "allowed_overrides" | "allowed_workflows", _) => {
-                    self.note(key, "who writes the configuration of a server decides");
+                    self.note(key, "the author of the server's configuration decides that");
                 }
                 ("repo_config_file", _) => self.note(key, "give this file to the import"),
                 _ => self.note(key, PULL_REQUESTS),

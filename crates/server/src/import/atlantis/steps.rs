@@ -1,4 +1,4 @@
-//! The steps of a workflow, and what Atlantis refuses about them.
+//! The steps of a workflow. Steps that Atlantis refuses are refused.
 
 use serde_json::{Map, Value};
 
@@ -16,14 +16,16 @@ pub(super) enum Step {
     BuiltIn { name: String, arguments: Vec<String> },
     /// A program: `run` or `multienv`, its command, and the other keys that it has.
     Command { name: String, command: String, keys: Vec<String> },
-    /// A variable with this value, or the output of a command.
-    Variable { name: String, value: Result<String, String> },
+    /// A variable with this value.
+    Variable { name: String, value: String },
+    /// A variable with the output of this command.
+    Output { name: String, command: String },
 }
 
 /// The steps of the stage at `path`; `None` if it has no `steps`, and Atlantis uses its own.
 ///
 /// # Errors
-/// What Atlantis refuses.
+/// If Atlantis refuses a step.
 pub(super) fn steps(stage: &Value, path: &str) -> Result<Option<Vec<Step>>, String> {
     let items = match &stage["steps"] {
         Value::Null => return Ok(None),
@@ -116,8 +118,8 @@ fn variable(map: &Map<String, Value>) -> Result<Step, String> {
     let Some(name) = text("name") else { return Err("`env` needs the key `name`".to_owned()) };
     match (text("value"), text("command")) {
         (Some(_), Some(_)) => Err("`env` has either `value` or `command`".to_owned()),
-        (None, Some(command)) => Ok(Step::Variable { name, value: Err(command) }),
-        (value, None) => Ok(Step::Variable { name, value: Ok(value.unwrap_or_default()) }),
+        (None, Some(command)) => Ok(Step::Output { name, command }),
+        (value, None) => Ok(Step::Variable { name, value: value.unwrap_or_default() }),
     }
 }
 

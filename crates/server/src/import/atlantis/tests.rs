@@ -1,4 +1,4 @@
-//! Files as the documentation of Atlantis shows them, and what it refuses.
+//! Files as the documentation of Atlantis shows them, and files that it refuses.
 
 use std::path::PathBuf;
 
@@ -307,7 +307,7 @@ fn workflow_of_the_server_is_read_from_its_configuration() {
     assert!(error.contains("repos.yaml") && error.contains("without `id`"), "{error}");
 }
 
-/// Each key of the files, with a value.
+/// Adds a document for each key, with a value.
 fn documents(
     keys: &[Key],
     around: &dyn Fn(String) -> String,
@@ -344,6 +344,10 @@ fn documents(
                 let project = |text: String| format!("projects: [{{dir: a, {text}}}]");
                 documents(keys, &|text| around(project(text)), &path, found);
             }
+            Kind::List(keys) if *key == "repos" => {
+                let repository = |text: String| format!("repos: [{{id: /.*/, {text}}}]");
+                documents(keys, &|text| around(repository(text)), &path, found);
+            }
             _ => {}
         }
     }
@@ -375,7 +379,24 @@ fn each_key_becomes_a_setting_or_a_note() {
         let imported = import(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert!(plain.iter().all(|plain| *plain != imported.yaml), "`{path}` is dropped: {text}");
     }
-    assert!(SERVER_FILE.len() == 6);
+}
+
+#[test]
+fn each_key_of_a_server_becomes_a_setting_or_a_note() {
+    let mut found = Vec::new();
+    documents(SERVER_FILE, &|text| format!("{{{text}}}"), "", &mut found);
+    assert!(found.len() > 25, "{}", found.len());
+    let file = "{version: 3, projects: [{dir: a}]}";
+    let plain = import_with(file, Some("{repos: []}")).unwrap().yaml;
+    for (path, text) in found {
+        // Without repositories, and without projects that use the workflows, they do not have an effect.
+        if path == "repos" || path.starts_with("workflows") {
+            continue;
+        }
+        let imported =
+            import_with(file, Some(&text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_ne!(imported.yaml, plain, "`{path}` is dropped: {text}");
+    }
 }
 
 #[test]

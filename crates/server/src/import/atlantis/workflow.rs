@@ -10,19 +10,19 @@ use crate::config::refusal;
 /// The stages of a workflow.
 const STAGES: [&str; 5] = ["plan", "apply", "policy_check", "import", "state_rm"];
 
-/// What a workflow means for a layer.
+/// The settings and notes that a layer gets from a workflow.
 #[derive(Debug, Default)]
 pub(super) struct Workflow {
     /// The environment variables of its plans.
     pub(super) env: Map<String, Value>,
-    /// What has no counterpart: the stage, and why.
+    /// Notes about steps without a counterpart: the stage, and why.
     pub(super) notes: BTreeSet<String>,
 }
 
 /// Reads the workflow at `path` of a file.
 ///
 /// # Errors
-/// What Atlantis refuses.
+/// If Atlantis refuses a step of it.
 pub(super) fn workflow(workflow: &Value, path: &str) -> Result<Workflow, String> {
     let mut found = Workflow::default();
     let mut variables: BTreeMap<&str, BTreeMap<String, String>> = BTreeMap::new();
@@ -60,13 +60,13 @@ pub(super) fn workflow(workflow: &Value, path: &str) -> Result<Workflow, String>
                         about_command(name, stage, is_after)
                     ));
                 }
-                Step::Variable { name, value: Err(command) } => note(format!(
+                Step::Output { name, command } => note(format!(
                     "`env`: `{name}` is the output of `{command}`; write its value in `env`"
                 )),
                 Step::Variable { name, .. } if is_after => {
                     note(format!("`env`: `{name}` is set after `{stage}`, which does not get it"));
                 }
-                Step::Variable { name, value: Ok(value) } => {
+                Step::Variable { name, value } => {
                     variables.entry(stage).or_default().insert(name.clone(), value.clone());
                 }
             }
@@ -88,11 +88,12 @@ const OPTIONS: [&str; 8] = [
     "target",
 ];
 
-/// Why a step is not imported.
+/// The reason of notes about steps that are not imported.
 const NOT_HERE: &str = "a server runs `init`, `plan` and `apply` only";
 
 impl Workflow {
-    /// `env` of a layer is that of its plans and its applies; Atlantis sets variables for each stage.
+    /// Adds the variables of plans. A layer has one `env` for plans and applies, but Atlantis sets variables for each
+    /// stage, so differences become notes.
     fn add_variables(&mut self, variables: &BTreeMap<&str, BTreeMap<String, String>>) {
         let empty = BTreeMap::new();
         let of = |stage: &str| variables.get(stage).unwrap_or(&empty);
@@ -130,12 +131,12 @@ impl Workflow {
     }
 }
 
-/// Whether a server runs the step without being told.
+/// Whether a server runs the step of the stage in each run.
 fn is_done_anyway(stage: &str, name: &str) -> bool {
     matches!((stage, name), ("plan", "init" | "plan" | "show") | ("apply", "init" | "apply"))
 }
 
-/// What to do about the arguments of a command of Terraform, one by one.
+/// Advice about each argument of a command of Terraform.
 fn about_arguments(name: &str, arguments: &[String]) -> Vec<(String, &'static str)> {
     let mut found = Vec::new();
     let mut rest = arguments.iter().peekable();
@@ -162,7 +163,7 @@ fn about_arguments(name: &str, arguments: &[String]) -> Vec<(String, &'static st
     found
 }
 
-/// What to do about a program.
+/// Advice about a program.
 fn about_command(name: &str, stage: &str, is_after: bool) -> &'static str {
     match (name, stage) {
         ("multienv", _) => "the variables that it prints are not imported; write them in `env`",

@@ -12,7 +12,7 @@ use super::workflow::{Workflow, workflow};
 pub(super) struct Workflows {
     of_repository: Map<String, Value>,
     of_server: Map<String, Value>,
-    /// That of projects that name none.
+    /// The workflow of projects that do not name one.
     pub(super) default: Option<String>,
     /// Whether the configuration of the Atlantis server is known.
     pub(super) has_server: bool,
@@ -28,19 +28,20 @@ impl Workflows {
         Self { of_repository, of_server, default, has_server }
     }
 
-    /// Atlantis checks all of them, also those that no project names.
+    /// Checks all workflows, as Atlantis does, also those that no project names.
     pub(super) fn check(&self) -> Result<(), String> {
         let all = self.of_repository.iter().chain(&self.of_server);
         all.map(|(name, value)| workflow(value, &format!("workflows.{name}")))
             .try_for_each(|it| it.map(drop))
     }
 
-    /// The workflow with this name; `None` if neither file has it. That of the repository is used first.
+    /// The workflow with this name; `None` if neither file has it. A workflow of the repository is preferred.
     pub(super) fn read(&self, name: &str) -> Result<Option<Workflow>, String> {
         let found = self.of_repository.get(name).or_else(|| self.of_server.get(name));
         found.map(|value| workflow(value, &format!("workflows.{name}"))).transpose()
     }
 
+    /// Adds a note for each workflow of the repository that none of these projects uses.
     pub(super) fn add_unused(
         &self,
         projects: &[&Fields],
