@@ -30,7 +30,7 @@ pub struct Desired {
     /// The directories of names that an earlier server knew, by repository.
     homes: Mutex<BTreeMap<String, BTreeMap<LayerName, String>>>,
     polls: Mutex<BTreeMap<String, Poll>>,
-    /// That repositories have moved, in sentences.
+    /// A sentence about each repository that has moved, by its name.
     moved: Mutex<BTreeMap<String, String>>,
     /// How many polls of each repository have begun and ended.
     counts: Mutex<BTreeMap<String, PollCounts>>,
@@ -311,7 +311,7 @@ impl Desired {
             .collect()
     }
 
-    /// Takes whether a repository has moved, in one sentence.
+    /// Records the sentence about a repository that has moved, or that it has not moved.
     pub(super) fn moved(&self, repository: &str, sentence: Option<String>) {
         let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
         match sentence {
@@ -320,7 +320,7 @@ impl Desired {
         }
     }
 
-    /// That a repository has moved, in one sentence.
+    /// The sentence about a repository, if it has moved.
     #[must_use]
     pub fn move_of(&self, repository: &str) -> Option<String> {
         self.moved.lock().unwrap_or_else(PoisonError::into_inner).get(repository).cloned()

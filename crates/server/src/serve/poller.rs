@@ -18,7 +18,7 @@ use butler_base::error::{Advice as _, chain};
 use butler_source::git::{GitEnvironment, SourceError};
 use tokio::sync::mpsc;
 
-use self::address::Address;
+use self::address::Asked;
 use self::failures::Failures;
 use super::desired::Desired;
 use super::followed::Polled;
@@ -76,7 +76,7 @@ pub enum PollError {
 }
 
 impl PollError {
-    /// How long the host wants to be left alone.
+    /// The pause that the host asks for.
     const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Git(error) => error.retry_after(),
@@ -123,7 +123,8 @@ pub(super) struct Poller<S> {
     /// What the store needed after that.
     kept: Vec<Commit>,
     caches: Arc<Mutex<Caches>>,
-    address: Mutex<Address>,
+    /// The last question whether the repository has moved.
+    asked: Mutex<Option<Asked>>,
 }
 
 /// A reading that needs not be repeated.
@@ -142,8 +143,8 @@ impl<S: Store + 'static> Poller<S> {
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
         let (name, last, kept, caches) = (name.to_owned(), None, Vec::new(), Arc::default());
-        let address = Mutex::default();
-        Self { name, store, settings, desired, events, last, kept, caches, address }
+        let asked = Mutex::default();
+        Self { name, store, settings, desired, events, last, kept, caches, asked }
     }
 
     /// Polls until `stop`, or until the repository is removed from the configuration.
@@ -151,7 +152,7 @@ impl<S: Store + 'static> Poller<S> {
         let (mut config, due) = (self.desired.configs(), self.desired.due(&self.name));
         let mut registry = self.desired.followed.registries();
         let mut failures = Failures::default();
-        // The begin of the last poll that a delivery has begun.
+        // When the last poll that a delivery has caused began, and whether a delivery causes the next one.
         let (mut followed, mut is_delivered) = (None, false);
         loop {
             registry.borrow_and_update();
@@ -174,7 +175,7 @@ impl<S: Store + 'static> Poller<S> {
                 let asked = ended.as_ref().err().and_then(PollError::retry_after);
                 failures.pause(&self.name, poll, asked)
             } else {
-                failures.ended(&self.name);
+                failures.succeeded(&self.name);
                 deliveries.interval(&self.name, poll)
             };
             if self.desired.polled(&self.name, error) {
@@ -340,9 +341,11 @@ impl<S: Store + 'static> Poller<S> {
         found.notes.retain(|name, _| needed.contains(name));
         let kept: BTreeSet<&Commit> = found.commits.values().flatten().collect();
         found.left_out.retain(|commit, _| kept.contains(commit));
-        for name in moved.iter().flat_map(|_| &needed) {
-            let notes = found.notes.remove(name).into_iter().chain(moved.clone());
-            found.notes.insert(name.clone(), notes.collect::<Vec<_>>().join("; "));
+        if let Some(moved) = moved {
+            for name in needed {
+                let notes = found.notes.remove(&name).into_iter().chain([moved.clone()]);
+                found.notes.insert(name, notes.collect::<Vec<_>>().join("; "));
+            }
         }
         Ok(found)
     }

@@ -1,27 +1,26 @@
-//! What is known about the address of a repository.
+//! The last question to the host of a repository whether the repository has moved.
 
 use std::time::{Duration, Instant};
 
 /// The time between two questions. Each is a request in addition to those of git.
 const AGAIN: Duration = Duration::from_mins(1);
 
-/// What is known about the address of a repository.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Address {
-    /// The address that the host was asked about, and when.
-    asked: Option<(String, Instant)>,
-    /// What people should know, in one sentence.
-    pub(super) moved: Option<String>,
+/// The last question to a host. `Desired` keeps the answer.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// The address that the host was asked about.
+    url: String,
+    at: Instant,
 }
 
-impl Address {
-    /// What the host of `url` has just answered.
-    pub(super) fn answered(url: &str, moved: Option<String>) -> Self {
-        Self { asked: Some((url.to_owned(), Instant::now())), moved }
+impl Asked {
+    /// A question about `url` that the host has just answered.
+    pub(super) fn now(url: &str) -> Self {
+        Self { url: url.to_owned(), at: Instant::now() }
     }
 
     /// Whether it is about `url` and recent.
-    pub(super) fn is_known(&self, url: &str) -> bool {
-        self.asked.as_ref().is_some_and(|(asked, at)| asked == url && at.elapsed() < AGAIN)
+    pub(super) fn is_recent(&self, url: &str) -> bool {
+        self.url == url && self.at.elapsed() < AGAIN
     }
 }

@@ -1,16 +1,16 @@
-//! Polls of a repository that cannot be read: when the next one begins, and what the log says.
+//! Polls of a repository that fail: when the next one begins, and what is logged.
 
 use std::time::{Duration, Instant};
 
 use crate::decision::fraction;
 
-/// The longest time between two polls of a repository that cannot be read, if its own is not longer.
+/// The longest time between two polls of a repository that cannot be read, unless its own `poll` is longer.
 const LONGEST: Duration = Duration::from_mins(10);
 
-/// The longest time that a host can ask for.
+/// The longest pause that a host can ask for.
 const LONGEST_ASKED: Duration = Duration::from_hours(1);
 
-/// The polls that have failed since the last one that has not.
+/// The polls that have failed since the last one that succeeded.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     count: u32,
@@ -30,8 +30,8 @@ impl Failures {
         }
     }
 
-    /// Forgets the polls that have failed, and logs that.
-    pub(super) fn ended(&mut self, repository: &str) {
+    /// Forgets the polls that have failed, and logs that the repository can be read again.
+    pub(super) fn succeeded(&mut self, repository: &str) {
         if let Some(since) = self.since.take() {
             let (count, seconds) = (std::mem::take(&mut self.count), since.elapsed().as_secs());
             tracing::info!(
@@ -42,8 +42,9 @@ impl Failures {
         }
     }
 
-    /// The time until the next poll, if `poll` is that of a repository that can be read: it doubles with each failure,
-    /// differs by a tenth between repositories, and is not shorter than what the host has asked for.
+    /// The time until the next poll. The first pause is `poll`, as between polls that succeed. It doubles with each
+    /// further failure, differs by up to a tenth between repositories, and is not shorter than the pause that the host
+    /// has `asked` for.
     pub(super) fn pause(
         &self,
         repository: &str,
@@ -91,12 +92,12 @@ mod tests {
     #[test]
     fn success_ends_the_row_of_failures() {
         let mut failures = Failures::default();
-        failures.ended("infra");
+        failures.succeeded("infra");
         for _ in 0..3 {
             failures.failed("infra", "no");
         }
         assert_eq!(failures.count, 3);
-        failures.ended("infra");
+        failures.succeeded("infra");
         assert_eq!((failures.count, failures.since), (0, None));
     }
 }

@@ -1,4 +1,4 @@
-//! Fetches what a repository has into its mirror.
+//! Fetches commits of a repository into its mirror.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::layers::{Heads, LeftOut};
 use crate::model::Commit;
 use crate::store::Store;
 
-/// What the mirror gets.
+/// The commits that the mirror gets, and how much of their submodules and histories.
 pub(super) struct Wanted {
     pub(super) references: Vec<String>,
     pub(super) submodules: MirrorSubmodules,
@@ -58,7 +58,7 @@ impl<S: Store + 'static> Poller<S> {
         Ok(Heads { commits, notes: update.notes, homes, left_out })
     }
 
-    /// Updates the mirror once.
+    /// Updates the mirror once, within `DEADLINE`.
     pub(super) async fn fetch_wanted(
         &self,
         config: &Config,
@@ -82,7 +82,7 @@ impl<S: Store + 'static> Poller<S> {
         Ok(tokio::time::timeout(DEADLINE, update).await.map_err(|_| PollError::TooSlow)??)
     }
 
-    /// How the server logs in.
+    /// The credentials of the repository.
     pub(super) async fn credentials(
         &self,
         entry: &RepositoryEntry,

@@ -1,7 +1,7 @@
-//! Finds out whether what is read has a common ancestor with what was read before.
+//! Finds out whether the commits that are read have common ancestors with those that were read before.
 //!
-//! A repository can be replaced by another one at the same address: a host gives the name of a repository that was
-//! renamed to the next one who asks for it. Its commits must not be applied as if they were the next ones.
+//! Another repository can get the address of a repository: after a rename, the host lets other users take the earlier
+//! name. The commits of the other repository must not be applied as if they came after those of the first one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ use crate::layers::Heads;
 use crate::model::{Commit, LayerName, Sighting, Unrelated};
 use crate::store::Store;
 
-/// How many commits are fetched first if the recent history does not say it.
+/// The number of commits of the second look, if the recent history is not enough.
 const LONGER: u32 = 1_000;
 
 impl<S: Store + 'static> Poller<S> {
-    /// The pairs of commits that were read before and are read now, and that have no known ancestor in common.
+    /// The pairs of a commit that was read before and one that is read now, without a known ancestor in common.
     pub(super) async fn unrelated(
         &self,
         config: &Config,
@@ -81,7 +81,8 @@ impl<S: Store + 'static> Poller<S> {
         Ok(is_unrelated)
     }
 
-    /// Compares the histories of these commits: what the mirror has of them, then more, and all of it at last.
+    /// Compares the histories of these commits: first the part that is in the mirror, then a longer part, and at last
+    /// all of it.
     async fn look_for_ancestor(
         &self,
         config: &Config,
@@ -117,7 +118,7 @@ impl<S: Store + 'static> Poller<S> {
         Ok(found)
     }
 
-    /// What the mirror knows about the histories of two commits.
+    /// Compares the parts of two histories that are in the mirror.
     async fn known_histories(&self, one: &Commit, other: &Commit) -> Result<Histories, PollError> {
         let (mirror, one, other) = (self.directory(), one.clone(), other.clone());
         let work = move || compare_histories(&mirror, one.as_str(), other.as_str());
@@ -125,7 +126,7 @@ impl<S: Store + 'static> Poller<S> {
     }
 }
 
-/// Whether the same may succeed at the next poll. What is read must not be recorded then.
+/// Whether the next poll may succeed with the same request. Until then, nothing is recorded.
 const fn is_temporary(error: &PollError) -> bool {
     matches!(
         error,

@@ -1,29 +1,30 @@
 //! Finds out whether the host of a repository redirects to another one.
 //!
-//! A host redirects the address of a repository that was renamed until the name is given to another repository. Then
-//! that one is read.
+//! After a rename, a host redirects the earlier address until another repository gets the name. From then on, the server
+//! reads that other repository.
 
 use std::sync::PoisonError;
 
 use butler_source::git::moved_to;
 use secrecy::SecretString;
 
-use super::address::Address;
+use super::address::Asked;
 use super::{PollError, Poller};
 use crate::config::{Config, RepositoryEntry, without_login};
 use crate::store::Store;
 
 impl<S: Store + 'static> Poller<S> {
-    /// That the repository has moved, in one sentence, if its host redirects to another address.
+    /// A sentence that the repository has moved, if its host redirects to another address.
     pub(super) async fn moved(
         &self,
         config: &Config,
         entry: &RepositoryEntry,
     ) -> Result<Option<String>, PollError> {
         let url = &entry.url.value;
-        let known = self.address.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if known.is_known(url) {
-            return Ok(known.moved);
+        let known = self.desired.move_of(&self.name);
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if asked.is_some_and(|asked| asked.is_recent(url)) {
+            return Ok(known);
         }
         let credentials = self.credentials(entry).await?;
         let git = self.git(config);
@@ -36,11 +37,10 @@ impl<S: Store + 'static> Poller<S> {
                 without_login(url)
             )
         });
-        let mut known = self.address.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(moved) = moved.as_ref().filter(|_| known.moved != moved) {
+        if let Some(moved) = moved.as_ref().filter(|_| known != moved) {
             tracing::warn!(repository = self.name, "{moved}");
         }
-        *known = Address::answered(url, moved.clone());
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Asked::now(url));
         Ok(moved)
     }
 }
