@@ -46,8 +46,8 @@ async fn until_applied(installation: &Installation, layer: &str, commit: &str) {
     .await;
 }
 
-/// Waits until the newest plan of a layer, which has made this many, waits because its commit has no ancestor in common
-/// with the commit `before`.
+/// Waits until the plan of a layer at `commit` waits for an approval, because `commit` has no ancestor in common with
+/// the commit `before`.
 async fn until_it_waits(installation: &Installation, layer: &str, commit: &str, before: &str) {
     let expected = format!(
         "; commit {commit} has no known ancestor in common with commit {before}, which was read before: check that \

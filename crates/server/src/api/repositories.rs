@@ -53,7 +53,7 @@ pub(super) struct RepositoryView {
     last_poll: Option<Timestamp>,
     /// Why it failed.
     error: Option<String>,
-    /// What people should know about the address: its host redirects to another one.
+    /// A sentence about the address, if its host redirects to another one.
     warning: Option<String>,
     /// The number of the last poll that has ended, since the server started.
     polls: u64,

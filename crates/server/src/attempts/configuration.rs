@@ -168,8 +168,8 @@ pub(super) fn configuration(
     Ok(configuration)
 }
 
-/// The same configuration, which asks for the version of the state. `known` is the one that was left last. A check for
-/// drift compares the code if it `compares_code`.
+/// Adds the request to report the version of the state. `known` is the version that the last run has left. With
+/// `compares_code`, a check for drift compares the code with the state.
 pub(super) fn with_state_report(
     mut configuration: Value,
     known: Option<&StateVersion>,
@@ -196,7 +196,7 @@ fn login(credentials: &GitCredentials) -> Value {
             json!({"type": "password", "username": username, "password": password.expose_secret()})
         }
         GitCredentials::SshKey { private_key, known_hosts, .. } => {
-            // Without a line, the files of the user would be used.
+            // Without a line, git would use the `known_hosts` files of the user.
             let known_hosts = known_hosts.as_ref().map(|lines| format!("# host keys\n{lines}"));
             json!({"type": "ssh-key", "privateKey": private_key.expose_secret(), "knownHosts": known_hosts})
         }

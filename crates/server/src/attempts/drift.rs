@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::drift_ignore::Ignored;
 use crate::model::{DriftKind, Seen};
 
-/// How many checks that fail are named.
+/// The most failing checks that are named.
 const MOST_CHECKS: usize = 50;
 
 /// The parts of a plan that are about drift.
@@ -111,7 +111,7 @@ pub(super) struct Found {
     pub(super) of_state: Option<String>,
     /// The entries of `drift.ignore` that name nothing of the layer.
     pub(super) unmatched: Vec<String>,
-    /// What else the plan says.
+    /// The findings that are not drift.
     pub(super) seen: Seen,
 }
 
@@ -152,7 +152,7 @@ pub(super) fn find(
     Ok(Found { kind, difference, of_state: of_state.difference, unmatched, seen })
 }
 
-/// What the plan says besides drift: conditions that do not hold, and outputs that have moved.
+/// The findings of a plan that are not drift: conditions that do not hold, and outputs that have moved.
 fn seen(plan: &Plan) -> serde_json::Result<Seen> {
     let changes = |change: &Value| {
         let actions = change["actions"].as_array();
@@ -168,7 +168,8 @@ fn seen(plan: &Plan) -> serde_json::Result<Seen> {
     })
 }
 
-/// The addresses of what has a condition that does not hold, each one once: the instances, if they are known.
+/// The addresses of checks, resources, outputs and variables with a condition that does not hold, without duplicates. If
+/// the plan names the instances, their addresses.
 fn failing_checks(checks: &[Check]) -> Vec<String> {
     let fails = |check: &&Check| matches!(check.status.as_str(), "fail" | "error");
     let mut failing = BTreeSet::new();
@@ -197,7 +198,7 @@ struct Differing {
     difference: Option<String>,
     /// The number of resources that differ.
     number: u64,
-    /// Whether they are all gone from the infrastructure, or to be created.
+    /// Whether all of them are gone from the infrastructure: they are deleted there, or the plan creates them.
     only_gone: bool,
     has_moved: bool,
     /// Whether a resource differs only in what is ignored, or in nothing that the plan shows.
@@ -223,10 +224,15 @@ impl Differing {
             }
         }
         let number = changes.len() as u64;
-        let is_gone = |(actions, _): &(&Vec<String>, Differences)| matches!(&actions[..], [only] if only == "delete" || only == "create");
-        let only_gone = !changes.is_empty() && changes.values().all(is_gone);
+        let only_gone =
+            !changes.is_empty() && changes.values().all(|(actions, _)| is_gone(actions));
         Ok(Self { difference: hash(&changes)?, number, only_gone, has_moved, has_no_effect })
     }
+}
+
+/// Whether the only action for a resource is that it is deleted or created.
+fn is_gone(actions: &[String]) -> bool {
+    matches!(actions, [only] if only == "delete" || only == "create")
 }
 
 /// What differs in a resource and is not ignored.

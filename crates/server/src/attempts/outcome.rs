@@ -248,17 +248,17 @@ pub(super) fn left_by(directory: &AttemptDirectory, rules: &DriftRules) -> Optio
     left.end.result(action, KeptPlan::of(directory), drift)
 }
 
-/// What counts as drift of a layer.
+/// The rules that say what counts as drift of a layer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DriftRules {
-    /// What does not.
+    /// The entries of `drift.ignore`.
     ignored: Vec<String>,
-    /// Whether its checks compare the code.
+    /// Whether its checks for drift always compare the code with the state.
     compares_code: bool,
 }
 
 impl DriftRules {
-    /// Those of a layer.
+    /// The rules of a layer.
     pub(crate) fn of(catalog: &Catalog, layer: &LayerName) -> Self {
         let Some(source) = catalog.layers.get(layer) else { return Self::default() };
         let ignored = source.entry.drift.as_ref().map(|drift| drift.ignore.clone());

@@ -1,7 +1,8 @@
 //! The values of a configuration that can be of any type, as they are written.
 //!
 //! A key that is a text gets the text that is written, because its type says so. `variables`, `backend.config` and `env`
-//! have no such type: the parser makes a number of `010` and a boolean of `no`. So they are read again as what is written.
+//! have no such type: the parser makes a number of `010` and a boolean of `no`. So they are read again as they are
+//! written.
 
 use butler_base::yaml;
 use serde::de::value::MapAccessDeserializer;
@@ -32,12 +33,11 @@ pub(super) fn restore(document: &mut Document, text: &str) -> Result<(), serde_s
 }
 
 fn restore_layer(entry: &mut LayerEntry, values: &Value, texts: &Value) {
-    let put = |value: &mut Value, written: &Value| value.clone_from(written);
     for (name, value) in &mut entry.variables {
-        put(value, &values["variables"][name]);
+        value.clone_from(&values["variables"][name]);
     }
     for (name, value) in entry.backend.iter_mut().flat_map(|backend| &mut backend.config) {
-        put(value, &values["backend"]["config"][name]);
+        value.clone_from(&values["backend"]["config"][name]);
     }
     for (name, value) in &mut entry.env {
         if let (EnvironmentValue::Text(value), Some(text)) = (value, texts["env"][name].as_str()) {

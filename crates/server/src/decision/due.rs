@@ -12,9 +12,10 @@ use crate::model::{
     Reason, Revision, Run, RunId, SavedPlan, Strategy,
 };
 
-/// The sentence about drift that its repair does not end.
-const BACK_AFTER_REPAIR: &str = "the same drift was found again after its repair, so it is not repeated: does the module \
-    write files below its own directory or `~`, which end with an attempt? `layer plan` plans the layer";
+/// The sentence about drift that is back after its repair.
+const BACK_AFTER_REPAIR: &str = "the same drift was found again after its repair, so the repair is not repeated: check \
+    whether the module writes files below its own directory or `~`, which are removed when an attempt ends; \
+    `layer plan` plans the layer";
 
 /// The layer at its current revision.
 pub(super) struct Work<'a> {

@@ -123,7 +123,7 @@ pub(crate) enum WhyApproval {
     DestroyLimit(u64),
     /// Its commit has no known ancestor in common with those that were read before.
     UnrelatedHistory,
-    /// It executes actions, and there is a limit for what it may delete: nobody knows what an action deletes.
+    /// It executes actions, and the layer has a limit for deletions: it is unknown what an action deletes.
     Actions,
     /// The apply before it has failed after it may have changed something.
     FailedApply,
@@ -213,9 +213,9 @@ fn window(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
     Some(ClosedGate::until(Gate::Window, *end, text))
 }
 
-/// A check for drift does not depend on what comes first, and a person can have a plan before that.
+/// A check for drift does not depend on the layers that come first, nor does a plan that a person has asked for.
 fn dependency(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
-    if run.action == Action::Drift || run.is_asked_plan() {
+    if run.action == Action::Drift || run.is_requested_plan() {
         return None;
     }
     let missing = input.surroundings.upstreams.iter().filter(|upstream| !upstream.satisfied);
@@ -235,7 +235,7 @@ fn dependency(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
     })
 }
 
-/// The reason that tells people that a plan was made before these layers are applied.
+/// The reason of a plan that was made before layers that come first are applied.
 pub(super) fn made_before(input: &Input<'_>, planned: &Run) -> Option<Reason> {
     let missing = input.surroundings.upstreams.iter().filter(|upstream| !upstream.satisfied);
     let missing = missing.filter(|upstream| planned.made_before.contains(&upstream.name));
@@ -264,7 +264,7 @@ fn capacity(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
         let text = "as many attempts run as `concurrency` allows";
         return Some(ClosedGate::until_an_event(Gate::Concurrency, text));
     }
-    // A restart must not make everything again at the same time. What was never planned is new.
+    // After a restart, the runs of all layers must not start at the same time. A layer without an attempt is new.
     let is_known = run.change > 1 || input.facts.runs.iter().any(|run| !run.attempts.is_empty());
     let is_limited = run.action == Action::Drift || (surroundings.is_first_pass && is_known);
     (is_limited && surroundings.starts_left == 0).then(|| {

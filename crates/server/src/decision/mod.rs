@@ -171,11 +171,11 @@ fn is_overtaken(input: &Input<'_>, layer: &Layer, observation: &Observation, run
     }
 }
 
-/// Whether a person got the plan that `run` has waited to make, before the layers that come first were applied.
+/// Whether a newer run, which a person has asked for, has made the plan that `run` still waits to make.
 fn is_planned_already(input: &Input<'_>, run: &Run) -> bool {
     let newer = input.facts.runs.iter().rev().take_while(|other| other.id != run.id);
-    let mut asked = newer.filter(|other| other.is_asked_plan() && other.change == run.change);
-    run.attempts.is_empty() && !run.is_asked_plan() && asked.any(|other| other.plan.is_some())
+    let mut asked = newer.filter(|other| other.is_requested_plan() && other.change == run.change);
+    run.attempts.is_empty() && !run.is_requested_plan() && asked.any(|other| other.plan.is_some())
 }
 
 /// Whether the plan that `run` applies is the newest one, and was neither discarded, voided nor has

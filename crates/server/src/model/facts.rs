@@ -1,7 +1,6 @@
 //! What the store knows about a layer and its surroundings.
 
 use std::fmt;
-use std::time::{Duration, UNIX_EPOCH};
 
 use super::{Action, Ending, LayerName, Moment, Revision, Run, RunId, StateLock, StateVersion};
 
@@ -75,12 +74,12 @@ pub struct DriftFinding {
     /// The entries of `drift.ignore` that name nothing of the layer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmatched: Vec<String>,
-    /// What it has seen besides. Stores of earlier versions do not have it.
+    /// The findings that are not drift. Stores of earlier versions do not have them.
     #[serde(default)]
     pub seen: Seen,
 }
 
-/// What a check for drift has seen that is not drift.
+/// The findings of a check for drift besides the difference.
 #[derive(Clone, Debug, Default, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 #[serde(default)]
 pub struct Seen {
@@ -88,11 +87,11 @@ pub struct Seen {
     pub failing_checks: Vec<String>,
     /// The names of outputs that have moved since the last apply.
     pub outputs: Vec<String>,
-    /// The hash of how they have moved.
+    /// The hash of their changes.
     pub outputs_difference: Option<String>,
-    /// The number of changes that the code wants, if it was compared.
+    /// The number of resources that the code changes, if the check has compared the code.
     pub wanted: Option<u64>,
-    /// Whether the drift is only that resources are gone.
+    /// Whether all resources that differ are gone from the infrastructure.
     pub only_gone: bool,
 }
 
@@ -117,7 +116,7 @@ pub enum DriftKind {
     Changes,
     /// Resources that another program has applied, or removed from the state: state and code differ.
     ChangedOutside,
-    /// The code wants changes. This is drift, too; only a check that always compares the code finds it.
+    /// The code changes resources. This is drift, too. Only a check that always compares the code finds it.
     CodeDiffers,
     /// The addresses of resources.
     MovedOnly,
@@ -219,9 +218,9 @@ pub struct Upstream {
     pub name: LayerName,
     /// Whether its digest at the same commit is applied, or was empty when it was planned.
     pub satisfied: bool,
-    /// Whether it has changed something since the newest plan of the layer was begun. That plan must not be applied.
+    /// Whether it has changed something since the newest plan of the layer began. That plan must not be applied.
     pub has_changed: bool,
-    /// Why it is not, as far as its own runs say.
+    /// Why its digest is not applied, as far as its own runs say.
     pub waits: Option<UpstreamWait>,
 }
 
@@ -244,28 +243,19 @@ pub enum UpstreamWait {
 
 impl fmt::Display for UpstreamWait {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = |moment: &Moment| {
-            humantime::format_rfc3339_seconds(
-                UNIX_EPOCH + Duration::from_millis(moment.as_millis()),
-            )
-        };
         match self {
             Self::Paused(by) => write!(formatter, "paused by {by}"),
             Self::Running(action, since) => {
-                write!(formatter, "its {} runs since {}", action.as_str(), time(since))
+                write!(formatter, "its {} runs since {since}", action.as_str())
             }
             Self::Queued(action, since) => {
-                write!(formatter, "its {} waits since {}", action.as_str(), time(since))
+                write!(formatter, "its {} waits since {since}", action.as_str())
             }
             Self::Approval(since) => {
-                write!(formatter, "its plan waits for an approval since {}", time(since))
+                write!(formatter, "its plan waits for an approval since {since}")
             }
-            Self::Discarded(of, by) => {
-                write!(formatter, "its plan of {} was discarded by {by}", time(of))
-            }
-            Self::Failed(action, at) => {
-                write!(formatter, "its {} failed at {}", action.as_str(), time(at))
-            }
+            Self::Discarded(of, by) => write!(formatter, "its plan of {of} was discarded by {by}"),
+            Self::Failed(action, at) => write!(formatter, "its {} failed at {at}", action.as_str()),
         }
     }
 }

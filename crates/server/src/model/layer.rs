@@ -25,7 +25,7 @@ pub struct DriftCheck {
     pub every: Duration,
     /// Whether drift that was found is planned, so that the strategy can repair it.
     pub repair: bool,
-    /// Whether the code is compared with the state, too.
+    /// Whether each check compares the code with the state, and not only the infrastructure.
     pub compares_code: bool,
 }
 

@@ -50,11 +50,11 @@ impl Sighting {
 /// Two commits without a known common ancestor: one that was read, and one that was read after it.
 pub type Unrelated = (Commit, Commit);
 
-/// A commit was read that has no known ancestor in common with the one before: the repository, or its history, was
-/// replaced. Nothing of it was applied since then.
+/// A break in a history: a commit was read that does not have a known ancestor in common with the commit before it. The
+/// repository or its history was replaced. Since then, no commit of the new history was applied.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct HistoryBreak {
-    /// The last commit of the history before.
+    /// The last commit of the earlier history.
     pub before: Commit,
     /// The first [`Observation::change`] whose content is from the new history only.
     pub change: u64,
@@ -76,14 +76,14 @@ pub struct Observation {
     /// The last commit that was read, if the ref is missing now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Commit>,
-    /// The break in the history before this reading, if nothing was applied since.
+    /// The last break in the history, if no commit of the new history was applied since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history_break: Option<HistoryBreak>,
 }
 
 impl Observation {
-    /// What is known after `last`, if the repository now contains `sighting`. `unrelated` has all pairs of commits that
-    /// this is about.
+    /// The observation after `last`, if the repository now contains `sighting`. `unrelated` has all pairs of these
+    /// commits without a known common ancestor.
     #[must_use]
     pub fn after(
         last: Option<&Self>,
@@ -126,7 +126,7 @@ impl Observation {
     }
 }
 
-/// The break before `commit`, which is read after `last`. What is new with it has the change `next`.
+/// The break in the history before `commit`, which is read after `last`. New content of `commit` has the change `next`.
 fn history_break(
     last: Option<&Observation>,
     commit: &Commit,

@@ -242,7 +242,7 @@ pub struct Run {
     /// Who lets it start although a window is closed, and why. Runs of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_override: Option<WindowOverride>,
-    /// The commit of the history before, if that of the run has no known ancestor in common with it
+    /// The last commit of the earlier history, if the commit of the run does not have a known ancestor in common with it
     /// ([`super::HistoryBreak`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrelated_to: Option<Commit>,
@@ -331,7 +331,7 @@ impl Run {
 
     /// Whether it is a plan that a person has asked for, which does not wait for the layers that come first.
     #[must_use]
-    pub const fn is_asked_plan(&self) -> bool {
+    pub const fn is_requested_plan(&self) -> bool {
         matches!((self.action, &self.cause), (Action::Plan, Cause::Person { .. }))
     }
 

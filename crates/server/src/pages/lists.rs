@@ -35,7 +35,7 @@ struct RepositoryRow {
     url: String,
     polled: Option<When>,
     error: String,
-    /// What people should know about the address; may be empty.
+    /// A sentence about the address; may be empty.
     warning: String,
     delivered: Option<When>,
     layers: usize,

@@ -77,7 +77,7 @@ struct Row {
     place: String,
     state: StateWord,
     why: String,
-    /// The layers that it waits for, from the one that it comes after to the first of all; empty if it waits for none.
+    /// The layer and those that it waits for, in the form of `chain`; empty if it does not wait for a layer.
     chain: String,
     commit: String,
     last: Option<RunRow>,
@@ -245,8 +245,8 @@ fn batches(views: &[Arc<LayerView>]) -> Vec<Batch> {
 /// The most layers of a chain.
 const MOST_IN_CHAIN: usize = 10;
 
-/// The layers that one waits for: `app ← network ← dns`. Of several, the first one that waits itself is followed.
-/// `views` are in the order of names.
+/// A layer and those that it waits for: `app ← network ← dns`. If it waits for several, the chain goes on with the
+/// first one that waits, too. `views` are in the order of names.
 fn chain(view: &LayerView, views: &[Arc<LayerView>]) -> String {
     let find = |name: &LayerName| {
         let at = views.binary_search_by(|view| view.name.cmp(name)).ok()?;

@@ -101,7 +101,7 @@ pub(super) fn why(view: &LayerView) -> String {
     }
 }
 
-/// How much the code wants, in words.
+/// The number of changes that the code wants, in words.
 pub(super) fn wanted(view: &LayerView) -> String {
     match view.wanted_changes {
         Some(1) => "The code wants 1 change".to_owned(),

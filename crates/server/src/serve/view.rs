@@ -48,7 +48,7 @@ pub struct LayerView {
     pub drift_kind: Option<DriftKind>,
     /// The entries of `drift.ignore` that name nothing of the layer, as the last check found.
     pub unmatched_ignores: Vec<String>,
-    /// The checks, resources and outputs of the module with a condition that the last check found not to hold.
+    /// The addresses of checks, resources and outputs with a condition that did not hold at the last check for drift.
     pub failing_checks: Vec<String>,
     /// The outputs that have moved since the last apply, as the last check found.
     pub moved_outputs: Vec<String>,
@@ -210,14 +210,14 @@ impl LayerView {
     }
 }
 
-/// The layers that come first and are not applied, if that is why a run waits.
+/// The layers that come first and are not applied, if a run waits for them.
 fn waits_for(snapshot: &Snapshot, decision: &Decision) -> Vec<LayerName> {
     let waits = decision.reasons.iter().any(|reason| reason.gate == Gate::Dependency);
     let missing = snapshot.upstreams.iter().filter(|upstream| waits && !upstream.satisfied);
     missing.map(|upstream| upstream.name.clone()).collect()
 }
 
-/// Sentences about what a check for drift has seen besides.
+/// Sentences about the findings of a check for drift besides the difference.
 fn noticed(seen: &Seen) -> impl Iterator<Item = String> {
     let sentence = |what: &str, names: &[String]| {
         (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))

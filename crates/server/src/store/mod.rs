@@ -115,7 +115,7 @@ pub struct AttemptResult {
     pub compares_code: bool,
     /// The entries of `drift.ignore` that name nothing of the layer, as a check for drift found.
     pub unmatched: Vec<String>,
-    /// What a check for drift has seen besides.
+    /// The findings of a check for drift besides the difference.
     pub seen: Seen,
     /// The version of the state: the one of a plan, or the one that an apply has left.
     pub state: Option<StateVersion>,
@@ -256,7 +256,7 @@ pub trait Store: Cursors + Deciders + Followers + Sessions {
     /// read.
     fn readings(&self, repository: &str) -> impl Future<Output = StoreResult<u64>> + Send;
 
-    /// What was read last of these layers, without those that were not read yet.
+    /// The last observation of each of these layers. Layers that were not read yet are left out.
     fn observations(
         &self,
         layers: &[LayerName],
@@ -264,8 +264,8 @@ pub trait Store: Cursors + Deciders + Followers + Sessions {
 
     /// Records what a repository contains, unless something newer was recorded since `readings` was
     /// asked. A layer whose digest differs from the last one has changed once more; if nothing is
-    /// new, nothing is written. `unrelated` has the pairs of commits without a known common ancestor: what was read
-    /// last of a layer, or before a break in its history, with what is read now.
+    /// new, nothing is written. `unrelated` has the pairs of commits without a known common ancestor: the
+    /// commit of a layer that was read last, or before a break in its history, and the one that is read now.
     fn observe(
         &self,
         repository: &str,

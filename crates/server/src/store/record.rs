@@ -40,10 +40,10 @@ pub(super) struct Record {
     /// The difference that the last apply has repaired, if no check since then has found none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) repaired_drift: Option<String>,
-    /// The checks that the last check for drift has found to fail: they were told, and are not told again.
+    /// The failing checks that the last check for drift has found. The journal has them, so they are not told again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) known_checks: Vec<String>,
-    /// How outputs have moved, as the last check for drift has found.
+    /// The hash of the changes of outputs that the last check for drift has found since the last apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) known_outputs: Option<String>,
     /// The version of the state that this server has left, or has found to be what the code says.
@@ -140,7 +140,7 @@ impl Record {
         self.observation.as_ref().and_then(Observation::commit).is_none()
     }
 
-    /// Records what the repository contains. `unrelated` has all pairs of commits that this is about.
+    /// Records what the repository contains. `unrelated` is that of [`Observation::after`].
     pub(super) fn observe(
         &mut self,
         sighting: &Sighting,
@@ -188,7 +188,7 @@ impl Record {
         } else {
             let is_found = self.observation.as_ref().and_then(Observation::revision).is_some();
             let missing = upstreams.iter().any(|upstream| !upstream.satisfied);
-            is_found && run.change == self.change() && (!missing || run.is_asked_plan())
+            is_found && run.change == self.change() && (!missing || run.is_requested_plan())
         };
         let has_valid_plan = match &run.cause {
             Cause::Plan { plan } => {
@@ -209,7 +209,7 @@ impl Record {
         }
         if let Some(run) = self.run_mut(id) {
             run.attempts.push(attempt);
-            if run.is_asked_plan() {
+            if run.is_requested_plan() {
                 let missing = upstreams.iter().filter(|upstream| !upstream.satisfied);
                 run.made_before = missing.map(|upstream| upstream.name.clone()).collect();
             }
@@ -327,7 +327,7 @@ impl Record {
                 Action::Plan | Action::Trigger => {}
             }
         }
-        // A person has approved what is from the new history only.
+        // A person has approved content that is from the new history only.
         if ending == Ending::Succeeded
             && action.changes_infrastructure()
             && let Some(read) = &mut self.observation
@@ -352,14 +352,13 @@ impl Record {
 
     /// Whether `run` applies a plan that was made to repair drift.
     fn is_repair(&self, run: &RunId) -> bool {
-        let applied = self.runs.iter().find(|known| known.id == *run);
-        let plans =
-            self.runs.iter().filter(|planned| applied.is_some_and(|it| it.applies(planned)));
-        plans.into_iter().any(|planned| matches!(planned.cause, Cause::Drift { .. }))
+        let Some(apply) = self.runs.iter().find(|known| known.id == *run) else { return false };
+        let mut plans = self.runs.iter().filter(|planned| apply.applies(planned));
+        plans.any(|planned| matches!(planned.cause, Cause::Drift { .. }))
     }
 
-    /// Records what a check for drift has seen. Returns whether outputs have moved in another way than before: what
-    /// reads them is planned.
+    /// Records the findings of a check for drift besides the difference. Returns whether outputs have moved in another
+    /// way than before, so that the layers that come after are planned.
     fn see(&mut self, seen: &Seen) -> bool {
         self.known_checks.clone_from(&seen.failing_checks);
         let has_moved =

@@ -20,7 +20,7 @@ fn readings_of(repository: &str) -> String {
     format!("readings {repository}")
 }
 
-/// The layers that come before one whose newest plan has the number `planned`.
+/// The layers that come before one whose newest plan began with the sequence number `planned`.
 fn upstreams(
     tables: &mut dyn Tables,
     after: &[LayerName],
@@ -120,7 +120,7 @@ pub(super) fn observe(
     }
     let now = tables.now();
     let mut is_new = false;
-    // What was read before of the other layers says whether the history of a new layer is a new one.
+    // Breaks in the histories of the known layers say whether a new layer belongs to an unrelated history.
     let (mut unread, mut breaks) = (Vec::new(), unrelated.to_vec());
     for (layer, sighting) in sightings {
         let made = update(tables, layer, |record| {

@@ -89,9 +89,8 @@ impl Deliveries {
         })
     }
 
-    /// Waits for a delivery about commits that no poll has followed, and then until five seconds have passed since
-    /// `followed`, the begin of the last poll that deliveries have caused. One poll follows all deliveries until it
-    /// begins.
+    /// Waits for a delivery about commits that no poll has followed. Then waits until five seconds have passed since
+    /// `followed`, when the last poll that a delivery has caused began. One poll follows all deliveries until it begins.
     pub(crate) async fn due(&self, repository: &str, followed: Option<Instant>) {
         let due = self.of(repository, |it| Arc::clone(&it.due));
         due.notified().await;

@@ -30,7 +30,7 @@ impl World {
             }
             for upstream in &current.upstreams {
                 // A person can have a plan before that, but not apply it.
-                if !upstream.satisfied && !run.is_asked_plan() {
+                if !upstream.satisfied && !run.is_requested_plan() {
                     self.violation = Some(format!("{} starts before {}", run.id, upstream.name));
                 }
             }
