@@ -184,7 +184,7 @@ impl Progress {
 fn planned(counts: &str) -> Option<u32> {
     let changes = ["to add", "to change", "to destroy"];
     let mut planned = None;
-    // Behind the first sentence, Terraform counts the actions.
+    // After the first sentence, Terraform counts the actions.
     for part in counts.split('.').next().unwrap_or_default().split(", ") {
         if let Some((count, what)) = part.split_once(' ')
             && changes.contains(&what)

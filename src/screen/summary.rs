@@ -252,17 +252,7 @@ mod tests {
     }
 
     fn change(action: Action, address: &str) -> PlannedChange {
-        PlannedChange {
-            address: address.to_owned(),
-            previous_address: None,
-            action,
-            imported: false,
-            import_id: None,
-            reason: None,
-            attributes: Vec::new(),
-            more_attributes: 0,
-            outcome: None,
-        }
+        PlannedChange::new(action, address.to_owned())
     }
 
     fn shown(result: &RunResult, width: usize) -> String {
@@ -279,9 +269,6 @@ mod tests {
             change: 1,
             destroy: 1,
             replace: 1,
-            import: 0,
-            moved: 0,
-            forget: 0,
             ..ChangeCounts::default()
         });
         result.resources_after = Some(3);

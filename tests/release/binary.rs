@@ -29,7 +29,7 @@ fn release_binary_has_less_than_42_mb() {
 #[test]
 fn openssl_of_the_release_binary_has_threads() {
     let binary = std::fs::read(static_runner()).unwrap();
-    // OpenSSL has the command that compiled it as a string of C.
+    // OpenSSL contains the command that compiled it, as a C string.
     let mut strings = binary.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let is_command = |string: &str| {
         string.starts_with("compiler: ") && string.contains("-DOPENSSL_BUILDING_OPENSSL")

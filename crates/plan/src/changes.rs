@@ -45,7 +45,7 @@ pub(super) struct ChangeCollector<'a> {
     failed: Option<Error>,
     room: usize,
     section: Section,
-    /// Whether the tool lists all outputs as new, also those that do not change.
+    /// Whether the tool lists all outputs as new, even those that do not change.
     lists_all_outputs: bool,
     /// The last name that was read, as JSON text.
     name: String,
@@ -54,7 +54,7 @@ pub(super) struct ChangeCollector<'a> {
 /// The remark about a replacement that does not destroy anything.
 const KEEPS_OLD: &str = "the old object is forgotten, not destroyed";
 
-/// What a change costs without its attributes, in bytes.
+/// The size of a change without its attributes, in bytes.
 fn cost(change: &PlannedChange) -> usize {
     128 + change.address.len()
 }
@@ -135,14 +135,13 @@ impl<'a> ChangeCollector<'a> {
             reasons::reason(&reason, &index_address, &forcing)
         });
         let keeps_old = action == Action::Replace && change.does("forget");
+        let action = match self.section {
+            Section::Drift if action == Action::Delete => Action::Gone,
+            Section::Drift => Action::Changed,
+            _ => action,
+        };
         let planned = PlannedChange {
-            address,
             previous_address: previous.map(|previous| self.label(previous)).transpose()?,
-            action: match self.section {
-                Section::Drift if action == Action::Delete => Action::Gone,
-                Section::Drift => Action::Changed,
-                _ => action,
-            },
             imported: change.importing.is_some(),
             import_id,
             reason: match reason {
@@ -152,7 +151,7 @@ impl<'a> ChangeCollector<'a> {
             },
             attributes,
             more_attributes,
-            outcome: None,
+            ..PlannedChange::new(action, address)
         };
         self.room = self.room.saturating_sub(cost(&planned));
         match self.section {
@@ -179,7 +178,7 @@ impl<'a> ChangeCollector<'a> {
         given.map(|json| self.cleaned.open(json.get()).map(|()| self.cleaned.take())).transpose()
     }
 
-    /// An action, and the reason why it is `deferred` if this apply does not execute it.
+    /// Adds an action. `deferred` is the reason if this apply does not execute it.
     fn action(&mut self, json: &RawValue, deferred: Option<&str>) -> Result<()> {
         if !self.has_place() {
             return Ok(());
@@ -203,11 +202,6 @@ impl<'a> ChangeCollector<'a> {
         let (attributes, more_attributes) =
             self.difference(&Path::default(), &settings, Vec::new())?;
         let planned = PlannedChange {
-            address: self.label(invocation.address)?,
-            previous_address: None,
-            action: Action::Execute,
-            imported: false,
-            import_id: None,
             reason: Some(match deferred {
                 Some(reason) => {
                     format!("{trigger}; deferred to a later plan: {}", reason.replace('_', " "))
@@ -216,7 +210,7 @@ impl<'a> ChangeCollector<'a> {
             }),
             attributes,
             more_attributes,
-            outcome: None,
+            ..PlannedChange::new(Action::Execute, self.label(invocation.address)?)
         };
         self.room = self.room.saturating_sub(cost(&planned));
         self.found.actions.push(planned);
@@ -246,7 +240,7 @@ impl<'a> ChangeCollector<'a> {
         };
         let (mut attributes, more) = self.difference(&Path::default(), &after, Vec::new())?;
         for attribute in &mut attributes {
-            // Two hidden values are different ones.
+            // Two hidden values count as different.
             if matches!(attribute.after, Some(Shown::Value(_) | Shown::Text(_))) {
                 attribute.before.clone_from(&attribute.after);
             }

@@ -2,7 +2,7 @@
 //!
 //! Values are compared as they are in the plan, and shown as in the redacted plan: a value that is
 //! marked as sensitive on either side is listed as changed and not shown, and all other texts pass
-//! the redactor. Elements of lists that are in both are found first, so that an inserted or removed
+//! the redactor. Elements that both lists have are found first, so that an inserted or removed
 //! element does not change all others. A string that contains JSON is compared by its content.
 
 use std::fmt::Write as _;
@@ -104,11 +104,11 @@ impl Difference<'_, '_> {
         let pairs = align((old.len(), new.len()), |from, to| old[from].same(new[to]));
         let (mut from, mut to) = (0, 0);
         for (one, other) in pairs.into_iter().chain([(old.len(), new.len())]) {
-            // What stands between two unchanged elements is changed as far as both lists have something there.
+            // The elements between two unchanged ones are compared in pairs, as far as both lists have some.
             for index in 0..(one - from).max(other - to) {
                 let old = old[from..one].get(index).copied();
                 let new = new[to..other].get(index).copied();
-                // A removed element has its position in the old list, any other one that in the new list.
+                // A removed element has its position in the old list, any other element that in the new list.
                 let position = if new.is_some() { to + index } else { from + index };
                 let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
                 self.compare(&path.element(position), old, new, depth + 1)?;
@@ -166,7 +166,7 @@ impl Difference<'_, '_> {
             self.more += 1;
             return Ok(());
         }
-        // A line that becomes several is compared with them as it is.
+        // If one side has several lines, both sides are compared line by line.
         let are_lines = [before.value, after.value].into_iter().flatten().any(has_lines);
         let shown = [before, MarkedValue { unknown: None, ..after }].map(|side| match side.value {
             Some(_) if hidden => Ok(Some(Shown::Sensitive)),

@@ -22,7 +22,7 @@ pub struct PlanSummary {
     pub resources_after: u32,
     /// Whether an apply of the plan would change the state, if the tool's version reports that.
     pub applyable: Option<bool>,
-    /// Whether the plan is about all resources, if the tool's version reports that: not one with targets.
+    /// Whether the plan covers all resources, if the tool's version reports that. A plan with targets does not.
     pub complete: Option<bool>,
 }
 
@@ -43,7 +43,7 @@ impl PlanSummary {
         }
     }
 
-    /// One line about changes outside of the tool, whose product has this `title`.
+    /// One line about changes outside of the tool with this `title`.
     #[must_use]
     pub fn drift_line(&self, title: &str) -> String {
         if self.drift.is_empty() {
@@ -95,7 +95,7 @@ pub(super) struct SummaryBuilder {
     /// Whether the document has a `format_version`, which distinguishes a plan from other JSON
     /// objects.
     is_plan: bool,
-    /// Whether the tool lists all outputs as new, also those that do not change.
+    /// Whether the tool lists all outputs as new, even those that do not change.
     lists_all_outputs: bool,
 }
 

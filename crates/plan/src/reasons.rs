@@ -1,9 +1,8 @@
-//! Why Terraform changes a resource or executes an action, in words.
+//! The reasons for which Terraform changes a resource or executes an action, in words.
 
 /// The words for `action_reason` of the resource `address`. `forcing` are the attributes that force a replacement.
 pub(super) fn reason(given: &str, address: &str, forcing: &[&str]) -> String {
     let key = key(address);
-    let index = || key.map(|key| format!("index [{key}]"));
     match given {
         "replace_because_cannot_update" if forcing.is_empty() => {
             "a changed attribute cannot be changed in place".to_owned()
@@ -28,13 +27,14 @@ pub(super) fn reason(given: &str, address: &str, forcing: &[&str]) -> String {
             }
             Some(key) => format!("the configuration has no `count`, and it has the index [{key}]"),
         },
-        "delete_because_count_index" => {
-            format!("{} is not below `count`", index().unwrap_or_else(|| "its index".to_owned()))
-        }
-        "delete_because_each_key" => format!(
-            "{} is not in `for_each`",
-            key.map_or_else(|| "its key".to_owned(), |key| format!("the key [{key}]"))
-        ),
+        "delete_because_count_index" => match key {
+            None => "its index is not below `count`".to_owned(),
+            Some(key) => format!("index [{key}] is not below `count`"),
+        },
+        "delete_because_each_key" => match key {
+            None => "its key is not in `for_each`".to_owned(),
+            Some(key) => format!("the key [{key}] is not in `for_each`"),
+        },
         "read_because_config_unknown" => "its settings are known only during the apply".to_owned(),
         "read_because_dependency_pending" => "it depends on something that changes".to_owned(),
         "read_because_check_nested" => "it belongs to a check".to_owned(),
@@ -42,7 +42,7 @@ pub(super) fn reason(given: &str, address: &str, forcing: &[&str]) -> String {
     }
 }
 
-/// When an action is executed: on `event` of the resource `address`.
+/// The words for the trigger of an action: `event` of the resource `address`.
 pub(super) fn trigger(event: &str, address: &str) -> String {
     let (order, done) = match event {
         "BeforeCreate" => ("before", "created"),

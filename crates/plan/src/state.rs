@@ -1,7 +1,7 @@
 //! Finds the secrets in a state, before a command prints anything.
 //!
 //! The stored form of a state (format 4, `state pull`) has the marks that the module has caused, and those of the
-//! providers' schemas if a version of Terraform or `OpenTofu` has written it that stores them. `show -json` has all
+//! providers' schemas if the version of Terraform or `OpenTofu` that wrote it stores them. `show -json` has all
 //! marks, but starts the providers; [`StateSurvey::lacks_marks`] says when it is needed.
 
 use std::collections::BTreeMap;
@@ -41,10 +41,10 @@ pub struct StateSurvey {
 /// The marks of schemas that a stored state lacks.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum MissingMarks {
-    /// None: it has no resources of providers, or a version has written it that stores their marks.
+    /// None: the state has no resources of providers, or the version that wrote it stores their marks.
     #[default]
     Nothing,
-    /// Those of data sources, if `OpenTofu` has written it.
+    /// Those of data sources, if `OpenTofu` wrote the state.
     DataSources,
     /// All.
     Everything,
@@ -76,10 +76,10 @@ impl StateSurvey {
     }
 }
 
-/// Surveys the stored form of a state. Values that `redactor` hides already are not returned.
+/// Surveys the stored form of a state. Values that `redactor` already hides are not returned.
 ///
 /// # Errors
-/// If it is not a state, for example because it is encrypted.
+/// If `state` is not a state, for example because it is encrypted.
 pub fn survey_state(state: &[u8], redactor: &Redactor) -> Result<StateSurvey> {
     if state.iter().all(u8::is_ascii_whitespace) {
         return Ok(StateSurvey::default());
@@ -185,7 +185,7 @@ impl StoredState<'_> {
         }
     }
 
-    /// Whether the version that has written it stores marks of schemas.
+    /// Whether the version that wrote the state stores the marks of schemas.
     fn stores_marks(&self) -> bool {
         let mut numbers = self.terraform_version.split('.').map(|number| number.parse().ok());
         match (numbers.next().flatten(), numbers.next().flatten()) {
@@ -194,7 +194,7 @@ impl StoredState<'_> {
         }
     }
 
-    /// Passes each resource and each output, in the form that they have in a plan.
+    /// Passes each resource and each output to `target`, in the form of a plan.
     fn visit(&self, target: &mut impl PlanVisitor) -> Result<()> {
         target.begin(STATE);
         for resource in &self.resources {
@@ -293,10 +293,9 @@ fn is_of_any_type(parts: &serde_json::Map<String, Value>) -> bool {
     parts.len() == 2 && parts.contains_key("value") && parts.contains_key("type")
 }
 
-/// Whether a path leads to a part of that name.
+/// Whether one of the paths leads to a member of `parts`.
 fn leads_into(parts: &serde_json::Map<String, Value>, paths: &[&[Step]]) -> bool {
-    let first = paths.iter().filter_map(|path| path.first()?.name());
-    first.into_iter().any(|name| parts.contains_key(name))
+    paths.iter().filter_map(|path| path.first()?.name()).any(|name| parts.contains_key(name))
 }
 
 #[derive(Deserialize)]

@@ -71,7 +71,7 @@ fn marked_values_of_a_stored_state_are_secrets() {
 }
 
 #[test]
-fn made_passwords_are_secrets_of_any_kind_and_what_is_open_elsewhere_is_not() {
+fn passwords_of_random_password_are_secrets_and_values_without_a_mark_elsewhere_are_not() {
     let password = |value: &str| {
         let marked = json!([[attribute("result")]]);
         let made = resource("random_password", &json!({"result": value, "length": 8}), &marked);
@@ -121,7 +121,7 @@ fn outputs_of_another_state_are_returned_with_its_backend() {
     assert_eq!((&*remote.backend, remote.workspace.as_deref()), ("local", Some("blue")));
     assert_eq!(remote.settings, BTreeMap::from([("path".to_owned(), "../up.tfstate".to_owned())]));
     assert_eq!(remote.outputs.len(), 1);
-    // A value without a mark there may be a secret all the same.
+    // A value that has no mark there can still be a secret.
     let outputs = json!({"o": {"value": "hunter22-read", "type": "string", "sensitive": true}});
     let mut both = state("1.11.4", &read, &outputs);
     both["resources"][0]["instances"][0]["attributes"]["outputs"]["value"]["password"] =
@@ -144,7 +144,7 @@ fn shown_state_has_all_marks() {
 }
 
 #[test]
-fn what_is_no_stored_state_is_an_error_and_an_empty_file_is_not() {
+fn content_other_than_a_stored_state_is_an_error_and_an_empty_file_is_not() {
     for text in [r#"{"encrypted_data":"x","serial":1,"lineage":"a"}"#, r#"{"version":3}"#, "{", "x"]
     {
         assert!(survey_state(text.as_bytes(), &Redactor::new()).is_err(), "{text}");

@@ -20,7 +20,7 @@ pub(super) struct Resource<'a> {
     pub(super) change: Change<'a>,
 }
 
-/// What changes of a resource or an output.
+/// The change of a resource or an output.
 #[derive(Default, Deserialize)]
 pub(super) struct Change<'a> {
     #[serde(default)]
@@ -40,7 +40,7 @@ pub(super) struct Change<'a> {
     pub(super) importing: Option<Importing<'a>>,
 }
 
-/// What is imported: an id, or an identity of several parts.
+/// The imported object: its id, or its identity of several parts.
 #[derive(Deserialize)]
 pub(super) struct Importing<'a> {
     #[serde(borrow)]

@@ -1,7 +1,7 @@
-//! Which elements of two sequences correspond to each other: a longest common subsequence.
+//! Finds the elements that two sequences have in common: a longest common subsequence.
 
-/// The largest product of lengths that is compared; of longer parts, only equal elements at both ends correspond. The
-/// comparison needs this number of steps, and four bytes for each.
+/// The largest product of the lengths of two parts that are compared. The comparison takes this number of steps, and four
+/// bytes for each. Of longer sequences, only equal elements at both ends correspond.
 const MOST_STEPS: usize = 250_000;
 
 /// The pairs of indexes of corresponding elements, in ascending order. The sequences have these lengths, and `same`

@@ -41,8 +41,7 @@ pub enum ChangeOutcome {
     Failed,
     /// Started, and the tool ended before it was complete: the state may be incomplete.
     Interrupted,
-    /// Completed, but the stored state does not have it: the tool could not store its state, or was killed before it
-    /// did.
+    /// Completed, but not in the stored state: the tool could not store its state, or was killed before it did.
     NotInState,
     /// Reported as completed, and the state cannot be read.
     Unknown,
@@ -86,6 +85,24 @@ pub struct PlannedChange {
     pub more_attributes: usize,
     /// The outcome; absent if nothing was applied, or if it is unknown.
     pub outcome: Option<ChangeOutcome>,
+}
+
+impl PlannedChange {
+    /// A change without attributes and remarks.
+    #[must_use]
+    pub fn new(action: Action, address: String) -> Self {
+        Self {
+            address,
+            previous_address: None,
+            action,
+            imported: false,
+            import_id: None,
+            reason: None,
+            attributes: Vec::new(),
+            more_attributes: 0,
+            outcome: None,
+        }
+    }
 }
 
 /// The change of one attribute.

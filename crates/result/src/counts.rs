@@ -25,9 +25,9 @@ pub struct ChangeCounts {
     pub moved: u32,
     /// Removed from the state without being destroyed.
     pub forget: u32,
-    /// Executed `action` blocks of the module. What they change is not known.
+    /// Executed `action` blocks of the module. Their changes are not known.
     pub actions: u32,
-    /// Changed outputs of the root module. Texts have them only if nothing else changes.
+    /// Changed outputs of the root module. Texts name them only if nothing else changes.
     pub outputs: u32,
 }
 
@@ -49,7 +49,7 @@ impl ChangeCounts {
         Self { outputs: 0, ..*self } != Self::default()
     }
 
-    /// All changes but those of outputs. A replacement counts twice.
+    /// All changes except those of outputs. A replacement counts twice.
     #[must_use]
     pub fn total(&self) -> u64 {
         let all = [self.add, self.change, self.destroy, self.import, self.moved, self.forget];
@@ -92,7 +92,7 @@ impl ChangeCounts {
         said.chain(self.others(are_done)).collect::<Vec<_>>().join(", ")
     }
 
-    /// The changes that are not of resources: `1 action to execute`, or `1 action executed` if they `are_done`.
+    /// The counts of actions and outputs: `1 action to execute`, or `1 action executed` if they `are_done`.
     fn others(&self, are_done: bool) -> impl Iterator<Item = String> {
         let Self { actions, .. } = *self;
         let outputs = self.outputs_alone();
@@ -124,7 +124,7 @@ impl ChangeCounts {
     }
 }
 
-/// The word for so many things.
+/// `one` or `several`, as `count` requires.
 const fn noun(count: u32, one: &'static str, several: &'static str) -> &'static str {
     if count == 1 { one } else { several }
 }

@@ -16,9 +16,9 @@ pub struct Incomplete {
     pub failed: u32,
     /// The number of changes that were in progress when the tool ended.
     pub interrupted: u32,
-    /// The number of changes that were completed and that the stored state does not have.
+    /// The number of changes that were completed and are not in the stored state.
     pub not_in_state: u32,
-    /// The number of changes of which it is not known whether they were made.
+    /// The number of changes whose outcome is not known.
     pub unknown: u32,
     /// The number of changes that were not started.
     pub not_started: u32,

@@ -19,7 +19,7 @@ pub(super) enum Line<'a> {
 }
 
 /// The difference between `before` and `after`, in the order of their lines. The carriage return of a line belongs to the
-/// line. A text that ends without a line end differs from the same text with one in its last, empty line.
+/// line. If only one of the texts ends with a line end, it has one more line, which is empty.
 pub(super) fn line_diff<'a>(before: &'a str, after: &'a str) -> Vec<Line<'a>> {
     let is_ended = [before, after].iter().all(|text| text.is_empty() || text.ends_with('\n'));
     let lines = |text: &'a str| match text {

@@ -209,12 +209,6 @@ mod tests {
 
     fn change(address: &str, after: Shown) -> PlannedChange {
         PlannedChange {
-            address: address.to_owned(),
-            previous_address: None,
-            action: Action::Update,
-            imported: false,
-            import_id: None,
-            reason: None,
             attributes: vec![AttributeChange {
                 path: "input".to_owned(),
                 before: Some(Shown::Text("a\nb\n".to_owned())),
@@ -222,7 +216,7 @@ mod tests {
                 forces_replacement: true,
             }],
             more_attributes: 2,
-            outcome: None,
+            ..PlannedChange::new(Action::Update, address.to_owned())
         }
     }
 
@@ -308,15 +302,12 @@ mod tests {
     }
 
     #[test]
-    fn actions_and_what_vanished_are_named() {
+    fn actions_and_vanished_resources_are_named() {
         let mut result = result();
         result.counts = Some(crate::ChangeCounts { actions: 1, ..Default::default() });
         let named = |address: &str, action| PlannedChange {
-            action,
-            attributes: Vec::new(),
-            more_attributes: 0,
             reason: Some("after a.b is created".to_owned()),
-            ..change(address, Shown::Unknown)
+            ..PlannedChange::new(action, address.to_owned())
         };
         result.actions.push(named("action.x.y", Action::Execute));
         result.drift.push(named("a.gone", Action::Gone));

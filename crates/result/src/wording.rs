@@ -113,7 +113,7 @@ pub(super) fn label(change: &PlannedChange) -> Cow<'static, str> {
     }
 }
 
-/// How the stored state differs from a change that was made and is not in it.
+/// The words for a completed change that is not in the stored state.
 #[must_use]
 pub const fn unstored(action: Action) -> &'static str {
     match action {
@@ -173,9 +173,13 @@ pub(super) fn remarks(change: &PlannedChange) -> Vec<String> {
     remarks
 }
 
+/// Whether an apply of the plan with these `changes` has begun.
+pub(super) fn is_applied(changes: &[PlannedChange]) -> bool {
+    changes.iter().any(|change| change.outcome.is_some())
+}
+
 /// The heading of the `actions` of a plan with these `changes`.
 pub(super) fn actions_title(actions: &[PlannedChange], changes: &[PlannedChange]) -> &'static str {
-    let is_applied = |changes: &[PlannedChange]| changes.iter().any(|it| it.outcome.is_some());
     match (is_applied(actions), is_applied(changes)) {
         (true, _) => "Executed",
         (false, true) => "Actions",

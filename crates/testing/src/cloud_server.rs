@@ -1,13 +1,12 @@
-//! A stand-in for a server of the protocol of `cloud` and `remote`: one workspace, as the public API describes it.
+//! A stand-in for a server of the protocol of `cloud` and `remote`, with one workspace. It follows the public API.
 //!
-//! A run with remote execution is made by the real Terraform, here, with the files that the client has sent.
+//! With remote execution, it runs the real Terraform on this machine, with the files that the client has sent.
 
 mod documents;
 mod execution;
 mod kept;
 mod run;
 mod runs;
-mod unpacking;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,6 +20,7 @@ use tokio::net::TcpListener;
 
 use super::authority::Authority;
 use super::git_server::TlsListener;
+use super::world::files_with;
 use documents::{document, not_found, reply, resource};
 use kept::{Kept, WORKSPACE_ID};
 
@@ -87,24 +87,26 @@ impl CloudServer {
         )
     }
 
-    /// Answers nothing from here on. Runs go on.
+    /// Closes all connections without an answer from now on. Runs go on.
     pub fn be_away(&self) {
         self.kept().is_away = true;
     }
 
-    /// From here on, ignores these attributes of new runs, such as `refresh-only`.
+    /// Ignores these attributes of new runs from now on, such as `refresh-only`.
     pub fn ignore(&self, attributes: &[&'static str]) {
         self.kept().ignored = attributes.to_vec();
     }
 
     /// The paths of the files of all uploaded configurations.
     pub fn uploaded(&self) -> Vec<String> {
-        unpacking::files_below(&self.kept().directory.path().join("configurations"))
+        let directory = self.configurations();
+        let files = if directory.is_dir() { files_with(&directory, "") } else { Vec::new() };
+        files.iter().map(|path| path.display().to_string()).collect()
     }
 
     /// The directory with the uploaded configurations.
     pub fn configurations(&self) -> PathBuf {
-        self.kept().directory.path().join("configurations")
+        self.kept().configurations_directory()
     }
 
     /// The actions on runs, such as `run-1 discard`, in their order.
@@ -141,7 +143,7 @@ fn answer(
 ) -> Response {
     let parts: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
     let mut kept = shared.lock().unwrap();
-    // What follows is addressed by links of earlier answers, which need no token.
+    // Earlier answers have links to these addresses, which need no token.
     match (method.as_str(), &*parts) {
         ("GET", [".well-known", "terraform.json"]) => {
             let path = "/api/v2/";

@@ -70,17 +70,7 @@ mod tests {
     fn titles(changes: &[(&str, Action)]) -> Vec<(String, Vec<String>)> {
         let changes: Vec<PlannedChange> = changes
             .iter()
-            .map(|(address, action)| PlannedChange {
-                address: (*address).to_owned(),
-                previous_address: None,
-                action: *action,
-                imported: false,
-                import_id: None,
-                reason: None,
-                attributes: Vec::new(),
-                more_attributes: 0,
-                outcome: None,
-            })
+            .map(|(address, action)| PlannedChange::new(*action, (*address).to_owned()))
             .collect();
         let groups = Group::all(&changes, false).into_iter();
         let addresses = |group: &Group<'_>| {

@@ -7,7 +7,7 @@ use askama::Template;
 
 use super::groups::Group;
 use super::view::{self, Attribute, Bar, Change, Diagnostic};
-use crate::wording::{actions_title, duration, sign, verb};
+use crate::wording::{actions_title, duration, is_applied, sign, verb};
 use crate::{AttributeChange, PlannedChange, Timings};
 
 /// The order of the verbs in the filter.
@@ -86,7 +86,7 @@ impl<'a> PlanSection<'a> {
 
 /// The heading of the changes: planned or applied ones.
 pub(super) fn title(changes: &[PlannedChange]) -> &'static str {
-    if changes.iter().any(|change| change.outcome.is_some()) { "Changes" } else { "Plan" }
+    if is_applied(changes) { "Changes" } else { "Plan" }
 }
 
 fn verbs(changes: &[PlannedChange]) -> Vec<(&'static str, &'static str, usize)> {
@@ -156,17 +156,7 @@ mod tests {
     use crate::{Action, ChangeOutcome, Shown};
 
     fn change(address: &str, action: Action) -> PlannedChange {
-        PlannedChange {
-            address: address.to_owned(),
-            previous_address: None,
-            action,
-            imported: false,
-            import_id: None,
-            reason: None,
-            attributes: Vec::new(),
-            more_attributes: 0,
-            outcome: None,
-        }
+        PlannedChange::new(action, address.to_owned())
     }
 
     #[test]
@@ -189,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn import_shows_its_id_and_values_and_what_vanished_is_gone() {
+    fn import_shows_its_id_and_values_and_a_vanished_resource_is_gone() {
         let shown = |text: &str| Some(Shown::Value(text.to_owned()));
         let attribute = AttributeChange {
             path: "tags".to_owned(),

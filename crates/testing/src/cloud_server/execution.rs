@@ -1,14 +1,14 @@
 //! Plans and applies with the real Terraform, in the directory of an uploaded configuration.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use super::kept::Kept;
 use crate::environment::{find_program, search_path};
 
-/// Replaces the block that led here: the server is where the state is.
+/// Replaces the block that names the server: the server keeps the state itself.
 const OVERRIDE: &str = "terraform {\n  backend \"local\" {}\n}\n";
 
 /// Terraform in this directory, as an agent of a server runs it.
@@ -30,7 +30,7 @@ fn terraform(directory: &Path, arguments: &[&str], log: &Path) -> Command {
     command
 }
 
-/// Runs a command of a run and notes its process meanwhile.
+/// Runs a command of a run, and records its process until it ends. Returns whether it succeeded.
 fn execute(shared: &Mutex<Kept>, id: &str, mut command: Command) -> bool {
     let mut child = command.spawn().unwrap();
     let process = i32::try_from(child.id()).unwrap();
@@ -40,7 +40,7 @@ fn execute(shared: &Mutex<Kept>, id: &str, mut command: Command) -> bool {
     status.success()
 }
 
-/// Plans the newest run, unless another one keeps it waiting.
+/// Plans the newest run, unless it waits for another one.
 pub(super) fn plan(shared: &Arc<Mutex<Kept>>) {
     let mut kept = shared.lock().unwrap();
     let state = kept.states.last().cloned();
@@ -60,12 +60,10 @@ pub(super) fn plan(shared: &Arc<Mutex<Kept>>) {
     std::thread::spawn(move || {
         let quiet = directory.join("init.log");
         assert!(execute(&shared, &id, terraform(&directory, &["init"], &quiet)));
-        // 2: there are changes.
+        // With changes, the exit code is 2.
         let is_empty = execute(&shared, &id, terraform(&directory, &arguments, &log));
-        let shown = Command::new(find_program("terraform").unwrap())
-            .args(["show", "-json", "saved.plan"])
-            .current_dir(&directory)
-            .stdin(Stdio::null())
+        let shown = terraform(&directory, &["show", "-json", "saved.plan"], &quiet)
+            .stdout(Stdio::piped())
             .output()
             .unwrap();
         std::fs::write(directory.join("plan.json"), &shown.stdout).unwrap();
@@ -92,7 +90,7 @@ pub(super) fn apply(shared: &Arc<Mutex<Kept>>, id: &str) {
     std::thread::spawn(move || {
         let is_applied =
             execute(&shared, &id, terraform(&directory, &["apply", "saved.plan"], &log));
-        let state: PathBuf = directory.join("terraform.tfstate");
+        let state = directory.join("terraform.tfstate");
         let mut kept = shared.lock().unwrap();
         if let Ok(state) = std::fs::read(state) {
             kept.states.push(state.into());

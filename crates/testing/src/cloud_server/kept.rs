@@ -1,4 +1,7 @@
-//! What the server has, and has been asked for.
+//! The contents of the server, and the requests that it has received.
+
+use std::path::PathBuf;
+use std::process::Command;
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
@@ -8,9 +11,8 @@ use serde_json::{Value, json};
 
 use super::documents::{document, not_found, reply, resource};
 use super::run::Run;
-use super::unpacking::unpack;
 
-/// The organization and the workspace.
+/// The only organization.
 pub const ORGANIZATION: &str = "acme";
 /// The only workspace.
 pub const WORKSPACE: &str = "network";
@@ -19,25 +21,25 @@ pub const TOKEN: &str = "cloud-t0ken-4711";
 
 pub(super) const WORKSPACE_ID: &str = "ws-1";
 
-/// What the workspace executes.
+/// The execution mode of the workspace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Execution {
-    /// Plans and applies, on the server.
+    /// The server plans and applies.
     Remote,
-    /// Nothing: it stores the state.
+    /// The server only stores the state.
     Local,
 }
 
-/// What the server has and has been asked for.
+/// The contents of the server, and the requests that it has received.
 pub(super) struct Kept {
     pub(super) execution: Execution,
-    /// Options of runs that the server ignores, as one does that does not know them.
+    /// Attributes of runs that the server ignores, as a server does that does not know them.
     pub(super) ignored: Vec<&'static str>,
     pub(super) directory: tempfile::TempDir,
     /// The address of the server.
     pub(super) address: String,
     pub(super) runs: Vec<Run>,
-    /// How many configurations were uploaded; each has a directory of its own.
+    /// The number of configurations that clients have created; each has a directory of its own.
     pub(super) configurations: usize,
     /// The holder of the lock of the workspace.
     pub(super) lock: Option<String>,
@@ -80,10 +82,13 @@ impl Kept {
         document(&self.workspace())
     }
 
+    /// The state with this number; the first one is 1.
+    fn state(&self, number: usize) -> Option<&Bytes> {
+        self.states.get(number.checked_sub(1)?)
+    }
+
     pub(super) fn state_version(&self, number: usize) -> Response {
-        let Some(state) = number.checked_sub(1).and_then(|index| self.states.get(index)) else {
-            return not_found();
-        };
+        let Some(state) = self.state(number) else { return not_found() };
         let state: Value = serde_json::from_slice(state).unwrap();
         let address = format!("{}/states/{number}", self.address);
         let attributes = json!({
@@ -97,8 +102,7 @@ impl Kept {
     }
 
     pub(super) fn stored_state(&self, number: &str) -> Response {
-        let index = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-        let state = index.and_then(|index| self.states.get(index));
+        let state = number.parse().ok().and_then(|number| self.state(number));
         state.map_or_else(not_found, |state| state.clone().into_response())
     }
 
@@ -119,7 +123,7 @@ impl Kept {
         outputs.map(output).collect()
     }
 
-    /// A state that the client sends at once, or to the address of the answer.
+    /// Stores the state that the request contains. Without one, the answer has the address to send it to.
     pub(super) fn add_state(&mut self, sent: &Value) -> Response {
         let attributes = &sent["data"]["attributes"];
         if let Some(state) = attributes["state"].as_str() {
@@ -143,9 +147,21 @@ impl Kept {
         document(&resource("configuration-versions", &number.to_string(), &attributes, &json!({})))
     }
 
+    /// The directory with the uploaded configurations.
+    pub(super) fn configurations_directory(&self) -> PathBuf {
+        self.directory.path().join("configurations")
+    }
+
+    /// Unpacks a configuration (`.tar.gz`) that a client has sent.
     pub(super) fn unpack(&self, id: &str, archive: &[u8]) -> Response {
-        let directory = self.directory.path().join("configurations").join(id);
-        unpack(&directory, archive);
+        let directory = self.configurations_directory().join(id);
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = directory.with_extension("tar.gz");
+        std::fs::write(&file, archive).unwrap();
+        let unpacked =
+            Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(&directory).status();
+        assert!(unpacked.unwrap().success());
+        std::fs::remove_file(file).unwrap();
         StatusCode::OK.into_response()
     }
 }

@@ -27,9 +27,17 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Whether it keeps other runs of the workspace waiting.
+    /// Whether other runs of the workspace wait for it.
     pub(super) fn is_open(&self) -> bool {
         !ENDED.contains(&self.status)
+    }
+
+    /// Whether this stage is over: `plans`, otherwise the apply.
+    pub(super) fn is_over(&self, stage: &str) -> bool {
+        match stage {
+            "plans" => !matches!(self.status, "pending" | "planning"),
+            _ => !self.is_open(),
+        }
     }
 
     /// Whether it was created with this attribute.
@@ -37,7 +45,7 @@ impl Run {
         self.options[attribute] == true
     }
 
-    /// Asks the process to end, as a client that cancels does.
+    /// Asks the process to end, if there is one.
     pub(super) fn interrupt(&self) {
         if let Some(process) = self.process {
             let _ = kill(Pid::from_raw(process), Signal::SIGINT);

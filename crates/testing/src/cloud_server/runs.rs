@@ -10,7 +10,7 @@ use super::kept::{Kept, WORKSPACE_ID};
 use super::run::Run;
 
 impl Kept {
-    /// A run with what its document may include.
+    /// The document of a run, with its plan, its apply and the workspace.
     pub(super) fn run_document(&self, run: &Run) -> Response {
         let included =
             json!([self.stage("plans", run), self.stage("applies", run), self.workspace()]);
@@ -25,7 +25,7 @@ impl Kept {
         self.runs.iter_mut().find(|run| run.id == id)
     }
 
-    /// The newest run, if no other one keeps it waiting.
+    /// The newest run, if it does not wait for another one.
     pub(super) fn next(&mut self) -> Option<&mut Run> {
         let (newest, others) = self.runs.split_last_mut()?;
         let is_free = newest.is("save-plan") || !others.iter().any(Run::is_open);
@@ -38,13 +38,13 @@ impl Kept {
             options[*ignored] = Value::Null;
         }
         let configuration = &sent["data"]["relationships"]["configuration-version"]["data"]["id"];
-        let base = self.directory.path();
+        let logs = self.directory.path();
         let id = format!("run-{}", self.runs.len() + 1);
         let run = Run {
             status: "pending",
-            directory: base.join("configurations").join(configuration.as_str().unwrap()),
+            directory: self.configurations_directory().join(configuration.as_str().unwrap()),
             options,
-            logs: ["plan", "apply"].map(|stage| base.join(format!("{id}.{stage}.log"))),
+            logs: ["plan", "apply"].map(|stage| logs.join(format!("{id}.{stage}.log"))),
             has_changes: false,
             process: None,
             id,
@@ -54,7 +54,7 @@ impl Kept {
         answer
     }
 
-    /// Notes an action on a run, and does what takes effect at once. Returns whether there is such a run.
+    /// Records an action on a run, and executes `cancel` and `discard`. Returns whether the run exists.
     pub(super) fn act(&mut self, id: &str, action: &str) -> bool {
         self.actions.push(format!("{id} {action}"));
         let Some(run) = self.run_mut(id) else { return false };
@@ -67,11 +67,7 @@ impl Kept {
     }
 
     pub(super) fn stage(&self, kind: &str, run: &Run) -> Value {
-        let is_over = match kind {
-            "plans" => !matches!(run.status, "pending" | "planning"),
-            _ => !run.is_open(),
-        };
-        let status = match (is_over, run.status) {
+        let status = match (run.is_over(kind), run.status) {
             (false, _) => "running",
             (true, "errored") => "errored",
             (true, "canceled") => "canceled",
@@ -90,7 +86,7 @@ impl Kept {
         json.map_or_else(not_found, |json| Bytes::from(json).into_response())
     }
 
-    /// A part of a log, between the marks of its begin and, if the stage has ended, of its end.
+    /// A part of a log, which begins with the byte 2 and, if the stage is over, ends with the byte 3.
     pub(super) fn log(&self, run: &str, kind: &str, query: Option<&str>) -> Response {
         let Some(run) = self.run(run) else { return not_found() };
         let number = |name: &str| {
@@ -99,13 +95,10 @@ impl Kept {
             found.and_then(|(_, value)| value.parse::<usize>().ok())
         };
         let [plan, apply] = &run.logs;
-        let (file, is_over) = match kind {
-            "plans" => (plan, !matches!(run.status, "pending" | "planning")),
-            _ => (apply, !run.is_open()),
-        };
+        let file = if kind == "plans" { plan } else { apply };
         let mut text = vec![2];
         text.extend(std::fs::read(file).unwrap_or_default());
-        text.extend(is_over.then_some(3));
+        text.extend(run.is_over(kind).then_some(3));
         let begin = number("offset").unwrap_or_default().min(text.len());
         let end = number("limit").map_or(text.len(), |limit| (begin + limit).min(text.len()));
         Bytes::copy_from_slice(&text[begin..end]).into_response()
