@@ -48,6 +48,9 @@ pub enum BackendError {
     /// The type cannot be a backend's name.
     #[error("`{}` is not a type of a state backend", .0.escape_debug())]
     Kind(String),
+    /// A run cannot name this type.
+    #[error("{0}")]
+    Unnamed(&'static str),
     /// The setting cannot be a setting's name.
     #[error("`{}` is not a setting of a state backend", .0.escape_debug())]
     Setting(String),
@@ -123,6 +126,9 @@ pub fn write_backend(
 ) -> Result<BackendFiles, BackendError> {
     if !is_identifier(&backend.kind) {
         return Err(BackendError::Kind(backend.kind.clone()));
+    }
+    if let Some(why) = BackendKind::of(&backend.kind).why_unnamed() {
+        return Err(BackendError::Unnamed(why));
     }
     check_names(backend, tool)?;
     let settings = settings_as_hcl(backend, tool)?;
@@ -325,6 +331,8 @@ mod tests {
             let result = write(&backend(kind, &[]), directory.path());
             assert!(matches!(result, Err(BackendError::Kind(_))), "{kind}");
         }
+        let result = write(&backend("cloud", &[]), directory.path());
+        assert!(result.unwrap_err().to_string().contains("use `remote`"));
         let result = write(&backend("pg", &[("a = 1\nb", "1")]), directory.path());
         assert!(matches!(result, Err(BackendError::Setting(_))));
         let result = write(&backend("pg", &[("a", "1\nb = 2")]), directory.path());

@@ -26,6 +26,8 @@ pub enum FailureCause {
     SourceMissing,
     /// The settings of the backend are wrong, or what they name does not exist.
     BackendSettings,
+    /// The server of the workspace plans, and the backend `remote` cannot save such a plan.
+    RemotePlan,
     /// The encryption of state or plan is wrong, or a program of it is missing.
     Encryption,
     /// The key of the encryption is not the one with which state or plan were encrypted.
@@ -97,6 +99,7 @@ impl FailureCause {
             | Self::LockFile
             | Self::SourceMissing
             | Self::BackendSettings
+            | Self::RemotePlan
             | Self::Encryption
             | Self::BackendChanged
             | Self::Workspace
@@ -150,6 +153,10 @@ impl FailureCause {
             }
             Self::SourceMissing => {
                 "check the address in `source`; some servers say this too if the login has too few permissions"
+            }
+            Self::RemotePlan => {
+                "use a `cloud` block instead of `backend \"remote\"` (Terraform from 1.6), or set the execution mode of \
+                 the workspace to local"
             }
             Self::BackendSettings => {
                 "check the settings of the backend, and that what they name exists"

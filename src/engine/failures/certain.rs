@@ -4,8 +4,8 @@
 use super::cause::FailureCause::{
     self, BackendChanged, BackendSettings, Checksum, Constraint, DiskFull, Encryption,
     EncryptionKey, GitLogin, HostKey, LockFile, Machine, OtherState, OutOfMemory, PlanFile,
-    PlannedVariable, ProviderEnded, ServiceToken, SourceMissing, StaleState, StateNotSettled,
-    TemporaryDiskFull, ToolVersion, Unknown,
+    PlannedVariable, ProviderEnded, RemotePlan, ServiceToken, SourceMissing, StaleState,
+    StateNotSettled, TemporaryDiskFull, ToolVersion, Unknown,
 };
 
 /// The causes in the order in which they are looked for; the first match decides. A `*`
@@ -344,6 +344,7 @@ pub(super) const CERTAIN: &[(FailureCause, &[&str])] = &[
             "migration aborted",
         ],
     ),
+    (RemotePlan, &["saving a generated plan is currently not supported"]),
     (
         BackendSettings,
         &[

@@ -26,6 +26,9 @@ pub const UNKNOWN: BackendKind = BackendKind {
     ..REMOTE
 };
 
+/// The name of the block that replaces a backend.
+const CLOUD: &str = "cloud";
+
 /// What most backends have in common.
 const REMOTE: BackendKind = BackendKind {
     name: "",
@@ -69,7 +72,7 @@ static BACKENDS: [BackendKind; 13] = [
         ..REMOTE
     },
     BackendKind {
-        name: "cloud",
+        name: CLOUD,
         sends_module: true,
         public_settings: &["hostname", "name", "organization", "project", "tags", "workspaces"],
         identity: identity::remote,
@@ -300,6 +303,15 @@ impl BackendKind {
     #[must_use]
     pub fn of(name: &str) -> &'static Self {
         BACKENDS.iter().find(|kind| kind.name == name).unwrap_or(&UNKNOWN)
+    }
+
+    /// Why a configuration cannot name this type, with what to name instead; `None` if it can. A module names it with a
+    /// block of its own, which nothing outside of the module can write.
+    #[must_use]
+    pub fn why_unnamed(&self) -> Option<&'static str> {
+        (self.name == CLOUD).then_some(
+            "`cloud` is a block of a module and not a type of backend: use `remote` with its `workspaces` block",
+        )
     }
 
     /// Whether the state is on a server, and so outlives the machine.

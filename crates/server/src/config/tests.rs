@@ -43,6 +43,10 @@ fn values_of_layers_are_refused_with_a_reason() {
         ("triggers: [x/]", "write `x/**`"),
         ("triggers: ['!x']", "files cannot be excluded"),
         ("backend: {type: ''}", "a.yaml:3:58: `backend.type` must not be empty"),
+        (
+            "backend: {type: cloud}",
+            "a.yaml:3:58: `cloud` is a block of a module and not a type of backend: use `remote` with its `workspaces` block",
+        ),
         ("drift: {every: 59s}", "a.yaml:3:13: `drift.every` must be at least 1m"),
         ("retries: {max: 101}", "a.yaml:3:13: `retries.max` must be at most 100"),
         ("max-layers: 0", "a.yaml:3:13: `max-layers` must be at least 1"),

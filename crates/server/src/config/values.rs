@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use butler_base::error::Advice;
 use butler_cluster::Toleration;
+use butler_protocol::backend::BackendKind;
 use butler_protocol::name_rules::{VariableTreatment, rule_for};
 use butler_protocol::spec::RequestedVersion;
 use serde_saphyr::Spanned;
@@ -73,10 +74,12 @@ pub(super) fn layer(layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
         let advice = error.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
         errors.push(layer.error_in(tool, format!("{error}{advice}")));
     }
-    if let Some(backend) = &entry.backend
-        && backend.kind.value.trim().is_empty()
-    {
-        errors.push(layer.error_in(&backend.kind, "`backend.type` must not be empty"));
+    if let Some(backend) = &entry.backend {
+        let kind = backend.kind.value.trim();
+        let is_empty = kind.is_empty().then_some("`backend.type` must not be empty");
+        if let Some(problem) = is_empty.or_else(|| BackendKind::of(kind).why_unnamed()) {
+            errors.push(layer.error_in(&backend.kind, problem));
+        }
     }
     let every = entry.drift.as_ref().and_then(|drift| drift.every);
     if every.is_some_and(|every| every.0 < SHORTEST_DRIFT) {
