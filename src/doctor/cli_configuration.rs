@@ -44,10 +44,8 @@ pub(super) async fn check_cli_configuration(run: &Settings, http: &LazyClient) -
     let (mut caches, mut mirrors) = (BTreeSet::new(), Mirrors::default());
     for product in Product::ENGINES {
         caches.extend(providers::plugin_cache(&environment, directory, product));
-        for file in providers::configuration_files(&environment, directory, product) {
-            if let Ok(text) = std::fs::read_to_string(&file) {
-                mirrors.add(&text);
-            }
+        for text in providers::configuration_texts(&environment, directory, product) {
+            mirrors.add(&text);
         }
     }
     findings.extend(caches.iter().map(|path| plugin_cache(path)));

@@ -18,6 +18,7 @@ mod view;
 pub use error::ProvidersError;
 pub use prune::{Pruned, PrunedPackage, prune};
 pub use user_plugin_cache::{
-    VARIABLE, configuration_files, lock_plugin_cache, plugin_cache, replaces_packages,
+    VARIABLE, configuration_text, configuration_texts, lock_plugin_cache, plugin_cache,
+    replaces_packages,
 };
 pub use view::{Directories, VIEW, View};

@@ -29,6 +29,9 @@ const ALLOWING_VARIABLE: &str = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
 /// The first Terraform that takes no package from its plugin cache without a checksum.
 const CHECKING_TERRAFORM: Version = Version::new(1, 4, 0);
 
+/// The largest CLI configuration file that is read, in bytes.
+const MOST_TEXT: u64 = 1 << 20;
+
 /// The lock file, in the plugin cache.
 const LOCK: &str = ".butler-runner.lock";
 
@@ -45,8 +48,7 @@ pub fn plugin_cache(
     if let Some(path) = environment.value(VARIABLE).filter(|path| !path.is_empty()) {
         return Some(directory.join(path));
     }
-    let files = configuration_files(environment, directory, product);
-    let mut texts = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    let mut texts = configuration_texts(environment, directory, product);
     let named = texts.find_map(|text| plugin_cache_setting(&text))?;
     Some(directory.join(expand_variables(&named, environment)))
 }
@@ -62,8 +64,7 @@ pub fn replaces_packages(environment: &Environment, directory: &Path, tool: &Too
     if allowed.is_some_and(|value| !value.is_empty() && value != "0") {
         return false;
     }
-    let files = configuration_files(environment, directory, tool.product);
-    let mut texts = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    let mut texts = configuration_texts(environment, directory, tool.product);
     !texts.any(|text| allows_all_packages(&text)) && locked::lacks_checksums(directory)
 }
 
@@ -101,9 +102,26 @@ pub async fn lock_plugin_cache(
     }
 }
 
-/// The CLI configuration files of a tool that runs in `directory`, in order of precedence.
+/// The texts of the CLI configuration files of a tool that runs in `directory`, in order of precedence. A file that cannot
+/// be read is left out, and so is a pipe, a device, or a file that is too large.
+pub fn configuration_texts(
+    environment: &Environment,
+    directory: &Path,
+    product: Product,
+) -> impl Iterator<Item = String> {
+    let files = configuration_files(environment, directory, product).into_iter();
+    files.filter_map(|path| configuration_text(&path))
+}
+
+/// The text of one file; see [`configuration_texts`].
 #[must_use]
-pub fn configuration_files(
+pub fn configuration_text(path: &Path) -> Option<String> {
+    let found = std::fs::metadata(path).ok()?;
+    (found.is_file() && found.len() <= MOST_TEXT).then(|| std::fs::read_to_string(path).ok())?
+}
+
+/// The CLI configuration files of a tool that runs in `directory`, in order of precedence.
+fn configuration_files(
     environment: &Environment,
     directory: &Path,
     product: Product,
@@ -242,6 +260,22 @@ mod tests {
         assert_eq!(found(&environment, Product::OpenTofu), Some("/tofu".into()));
         environment.set("TF_CLI_CONFIG_FILE", "relative.tfrc");
         assert_eq!(found(&environment, Product::Terraform), Some(module.join("relative")));
+    }
+
+    #[test]
+    fn only_a_file_of_a_usual_size_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let [pipe, large, small, link] =
+            ["pipe", "large", "small", "link"].map(|name| directory.path().join(name));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        std::fs::write(&large, vec![b' '; 1 + (1 << 20)]).unwrap();
+        std::fs::write(&small, "x = 1").unwrap();
+        std::os::unix::fs::symlink(&small, &link).unwrap();
+        let [pipe, large, small, link] =
+            [pipe, large, small, link].map(|it| configuration_text(&it));
+        assert_eq!((pipe, large), (None, None));
+        assert_eq!((small.as_deref(), link.as_deref()), (Some("x = 1"), Some("x = 1")));
+        assert_eq!(configuration_text(directory.path()), None);
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@ use hcl_edit::structure::{Body, Structure};
 use secrecy::SecretString;
 use serde_json::Value;
 
-use crate::providers::configuration_files;
+use crate::providers::{configuration_text, configuration_texts};
 use butler_base::process::Environment;
 use butler_protocol::spec::{Product, RegistryHost};
 
@@ -26,9 +26,9 @@ pub(super) fn token(
         let named = RegistryHost::of_variable(name.to_str()?)?;
         (named == *host).then(|| value.to_str().map(SecretString::from)).flatten()
     });
-    let mut files = configuration_files(environment, directory, product);
-    files.extend(environment.value("HOME").map(|home| Path::new(home).join(WRITTEN_BY_LOGIN)));
-    let mut texts = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    let files = configuration_texts(environment, directory, product);
+    let home = environment.value("HOME").map(|home| Path::new(home).join(WRITTEN_BY_LOGIN));
+    let mut texts = files.chain(home.and_then(|path| configuration_text(&path)));
     variable.or_else(|| texts.find_map(|text| token_in(&text, host)))
 }
 
