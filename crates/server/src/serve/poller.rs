@@ -330,7 +330,7 @@ impl<S: Store + 'static> Poller<S> {
         let heads = heads.map(|(name, commit)| (name.clone(), commit.clone())).collect();
         self.desired.followed.found(&self.name, Polled { heads, error, begun });
         let mut found = found?;
-        let moved = self.moved(config, entry).await?;
+        let moved = self.moved(config, entry, stop).await?;
         self.desired.moved(&self.name, moved.clone());
         for commit in &commits {
             if let Some(answer) = found.commits.get(commit.as_str()) {

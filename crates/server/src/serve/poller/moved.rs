@@ -5,6 +5,7 @@
 
 use std::sync::PoisonError;
 
+use butler_base::cancel::Stop;
 use butler_source::git::moved_to;
 use secrecy::SecretString;
 
@@ -19,6 +20,7 @@ impl<S: Store + 'static> Poller<S> {
         &self,
         config: &Config,
         entry: &RepositoryEntry,
+        stop: &Stop,
     ) -> Result<Option<String>, PollError> {
         let url = &entry.url.value;
         let known = self.desired.move_of(&self.name);
@@ -28,7 +30,11 @@ impl<S: Store + 'static> Poller<S> {
         }
         let credentials = self.credentials(entry).await?;
         let git = self.git(config);
-        let target = moved_to(&SecretString::from(url.clone()), &credentials, git).await;
+        let address = SecretString::from(url.clone());
+        let target = tokio::select! {
+            target = moved_to(&address, &credentials, git) => target,
+            _ = stop.requested() => return Ok(known),
+        };
         let moved = target.map(|target| {
             format!(
                 "the repository `{}` has moved: {} redirects to {target}; change its `url` before the host gives the \
