@@ -48,7 +48,7 @@ fn situations() -> Vec<Situation> {
             "a variable without a value",
             "variable \"x\" {}\noutput \"x\" {\n  value = var.x\n}\n",
             "configuration",
-            "x",
+            "No value for required variable: The root module input variable \"x\" is not set",
         ),
         Situation::of_module(
             "a condition that does not hold",

@@ -8,13 +8,23 @@ const SECRET: &str = "hunter22-0815 with spaces";
 
 #[tokio::test]
 async fn secret_is_masked_in_errors_plans_and_outputs() {
-    const BODIES: [&str; 3] = [
-        "output \"x\" {\n  value = tonumber(var.s)\n}\n",
-        "resource \"terraform_data\" \"a\" {\n  input = nonsensitive(var.s)\n}\n",
-        "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"echo $S; exit 1\"\n    environment = { S = nonsensitive(var.s) }\n  }\n}\n",
+    // A part of a module, and what shows how far its apply came.
+    const BODIES: [(&str, &str); 3] = [
+        (
+            "output \"x\" {\n  value = tonumber(nonsensitive(var.s))\n}\n",
+            "Invalid function argument",
+        ),
+        (
+            "resource \"terraform_data\" \"a\" {\n  input = nonsensitive(var.s)\n}\n",
+            "1 added, 0 changed, 0 destroyed",
+        ),
+        (
+            "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"echo $S; exit 1\"\n    environment = { S = nonsensitive(var.s) }\n  }\n}\n",
+            "local-exec provisioner error",
+        ),
     ];
     for engine in engines() {
-        for body in BODIES {
+        for (body, reached) in BODIES {
             let module = format!("variable \"s\" {{\n  sensitive = true\n}}\n{body}");
             let world = engine.world(&[("main.tf", &module)]).await;
             let end = engine
@@ -24,6 +34,7 @@ async fn secret_is_masked_in_errors_plans_and_outputs() {
                 .await;
             let shown = world.reports_and_output(&end);
             assert!(!shown.contains("hunter22"), "{}: {shown}", engine.name());
+            assert!(shown.contains(reached), "{}: {shown}", engine.name());
         }
     }
 }

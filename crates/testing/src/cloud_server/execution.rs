@@ -59,7 +59,7 @@ pub(super) fn plan(shared: &Arc<Mutex<Kept>>) {
     let shared = Arc::clone(shared);
     std::thread::spawn(move || {
         let quiet = directory.join("init.log");
-        assert!(execute(&shared, &id, terraform(&directory, &["init"], &quiet)));
+        let is_ready = execute(&shared, &id, terraform(&directory, &["init"], &quiet));
         // With changes, the exit code is 2.
         let is_empty = execute(&shared, &id, terraform(&directory, &arguments, &log));
         let shown = terraform(&directory, &["show", "-json", "saved.plan"], &quiet)
@@ -70,7 +70,7 @@ pub(super) fn plan(shared: &Arc<Mutex<Kept>>) {
         let mut kept = shared.lock().unwrap();
         let run = kept.run_mut(&id).unwrap();
         run.has_changes = !is_empty;
-        run.status = match (shown.status.success(), is_empty, is_saved) {
+        run.status = match (is_ready && shown.status.success(), is_empty, is_saved) {
             (false, ..) => "errored",
             (true, true, _) => "planned_and_finished",
             (true, false, true) => "planned_and_saved",
