@@ -117,12 +117,11 @@ pub(super) fn label(change: &PlannedChange) -> Cow<'static, str> {
 #[must_use]
 pub const fn unstored(action: Action) -> &'static str {
     match action {
-        Action::Delete => "still in the stored state",
+        Action::Delete | Action::Forget => "still in the stored state",
         Action::Create
         | Action::Update
         | Action::Replace
         | Action::Read
-        | Action::Forget
         | Action::Nothing
         | Action::Execute
         | Action::Changed

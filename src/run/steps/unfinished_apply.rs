@@ -61,11 +61,12 @@ impl UnfinishedApply {
 
 /// `created, but not in the stored state: a, b; destroyed, but still in the stored state: c`.
 fn described(made: &[Unstored]) -> Option<String> {
-    const KINDS: [(Action, &str); 5] = [
+    const KINDS: [(Action, &str); 6] = [
         (Action::Create, "created"),
         (Action::Replace, "replaced"),
         (Action::Update, "updated"),
         (Action::Delete, "destroyed"),
+        (Action::Forget, "forgotten"),
         (Action::Nothing, "imported"),
     ];
     let part = |(action, done): (Action, &str)| {
@@ -99,6 +100,8 @@ mod tests {
         assert_eq!(described(&[]), None);
         let changes =
             made(&[(Action::Delete, "a.c"), (Action::Create, "a.a"), (Action::Create, "a.b")]);
+        let forgotten = described(&made(&[(Action::Forget, "a.d")])).unwrap();
+        assert_eq!(forgotten, "forgotten, but still in the stored state: a.d");
         assert_eq!(
             described(&changes).unwrap(),
             "created, but not in the stored state: a.a, a.b; destroyed, but still in the stored state: a.c"

@@ -294,15 +294,15 @@ pub struct DriftEntry {
     /// Whether drift is repaired: the layer is planned when drift was found, and the plan is applied as the
     /// strategy says.
     pub repair: Option<bool>,
-    /// What is compared with the state: `state`, the infrastructure, or `code`, a normal plan of the applied revision;
-    /// by default `state`.
+    /// The comparison of a check with the state: `state` compares the infrastructure, `code` makes a normal plan of the
+    /// applied revision; by default `state`.
     pub compare: Option<CompareEntry>,
     /// Addresses of modules, resources and attributes that do not count as drift: `module.web`,
     /// `aws_instance.web`, `aws_instance.web.tags`. `[*]` means all instances: `aws_instance.web[*].tags`.
     pub ignore: Vec<String>,
 }
 
-/// What a check for drift compares with the state.
+/// The comparison that a check for drift makes with the state.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CompareEntry {

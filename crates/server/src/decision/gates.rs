@@ -241,8 +241,9 @@ pub(super) fn made_before(input: &Input<'_>, planned: &Run) -> Option<Reason> {
     let missing = missing.filter(|upstream| planned.made_before.contains(&upstream.name));
     let names: Vec<String> = missing.map(|upstream| format!("`{}`", upstream.name)).collect();
     (!names.is_empty()).then(|| {
+        let is = if names.len() == 1 { "is" } else { "are" };
         let text = format!(
-            "the plan was made before {} is applied; it is made again if that changes something",
+            "the plan was made before {} {is} applied; it is made again if that changes something",
             names.join(", ")
         );
         Reason::new(Gate::Dependency, text)
