@@ -9,7 +9,7 @@ use butler_base::error::chain;
 use butler_protocol::spec::GitCredentials;
 use butler_source::git::{
     FetchError, GitEnvironment, MirrorHistory, MirrorRequest, MirrorSubmodules, MirrorUpdate,
-    SourceError, update_mirror,
+    SourceError, has_files, update_mirror,
 };
 
 use super::{Lines, MAIN, TOKEN, with_history};
@@ -89,6 +89,10 @@ impl Mirror {
         let entry = commit.tree().ok()?.get_path(Path::new(path)).ok()?;
         let blob = repository.find_blob(entry.id()).unwrap();
         Some(String::from_utf8(blob.content().to_vec()).unwrap())
+    }
+
+    fn has_files(&self, commit: &str) -> bool {
+        has_files(&self.repository(), git2::Oid::from_str(commit).unwrap())
     }
 
     /// Whether the mirror has the parent of a commit.
@@ -255,8 +259,13 @@ async fn commit_of_the_history_is_mirrored_with_its_files_when_a_branch_leads_to
         let mirror = Mirror::of(&url, &["main"]);
         let head = repository.head();
         mirror.update().await;
+        assert!(mirror.has_files(&head));
         repository.git(&["reset", "--quiet", "--hard", "HEAD~2"]);
+        // A server sends the files of the history too. Of a repository in a directory, only commits are copied.
+        assert_eq!(mirror.has_files(&repository.head()), url.starts_with("http"));
+        assert!(mirror.has_history(&head));
         assert_eq!(mirror.update().await.fetched, ["main"]);
+        assert!(mirror.has_files(&repository.head()));
         assert_eq!(mirror.file(&repository.head(), "main.tf").as_deref(), Some(MAIN.1));
         repository.git(&["reset", "--quiet", "--hard", &head]);
     }

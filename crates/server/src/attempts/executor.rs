@@ -10,6 +10,7 @@ use butler_base::error::{FailureClass, chain};
 use butler_base::platform::fs::{AccessFlags, access};
 use butler_base::platform::remove_special_modes;
 use butler_base::process::{Environment, start_detached};
+use butler_source::git::has_files;
 use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, watch};
 
@@ -394,13 +395,12 @@ impl Executor for ProcessExecutor {
     }
 }
 
-/// Whether the mirror of a repository has this commit.
+/// Whether the mirror of a repository has this commit with its files.
 pub(super) fn has_commit(data: &DataDirectory, repository: &str, commit: &Commit) -> bool {
     let mirror = git2::Repository::open_bare(data.mirror(repository));
-    let found = mirror.and_then(|mirror| {
-        mirror.find_commit(git2::Oid::from_str(commit.as_str())?).map(|commit| commit.id())
-    });
-    found.is_ok()
+    mirror.is_ok_and(|mirror| {
+        git2::Oid::from_str(commit.as_str()).is_ok_and(|commit| has_files(&mirror, commit))
+    })
 }
 
 /// Makes this process that of the attempt in `directory`: a session of its own, and a record of

@@ -26,3 +26,25 @@ async fn attempt_whose_process_cannot_be_started_ends_with_the_reason_in_its_log
     assert!(log[0].content.starts_with(text), "{log:?}");
     assert!(directory.is_tidy());
 }
+
+/// A mirror has only the commits of the history of a commit, and not their files.
+#[test]
+fn mirror_without_the_files_of_a_commit_does_not_have_it() {
+    let root = tempfile::tempdir().unwrap();
+    let data = DataDirectory::create(root.path()).unwrap();
+    let mirror = git2::Repository::init_bare(data.mirror("infra")).unwrap();
+    let objects = mirror.odb().unwrap();
+    let tree = mirror.treebuilder(None).unwrap().write().unwrap();
+    let write = |tree: git2::Oid| {
+        let text = format!("tree {tree}\nauthor a <a> 1 +0000\ncommitter a <a> 1 +0000\n\na\n");
+        let id = objects.write(git2::ObjectType::Commit, text.as_bytes()).unwrap();
+        Commit::new(id.to_string())
+    };
+    let missing = git2::Oid::from_str(&"1".repeat(40)).unwrap();
+    let (whole, history) = (write(tree), write(missing));
+    let has = |commit: &Commit| has_commit(&data, "infra", commit);
+    assert_eq!(
+        [has(&whole), has(&history), has(&Commit::new(missing.to_string()))],
+        [true, false, false]
+    );
+}

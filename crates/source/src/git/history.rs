@@ -52,6 +52,14 @@ pub enum Histories {
     Unknown,
 }
 
+/// Whether a mirror has a commit with its files. Of the recent history of its commits, it has only the commits.
+///
+/// Packs are written as a whole: all files of a tree are there if the tree is.
+#[must_use]
+pub fn has_files(mirror: &Repository, commit: Oid) -> bool {
+    mirror.find_commit(commit).and_then(|commit| commit.tree()).is_ok()
+}
+
 /// Compares the histories of two commits. A commit belongs to its own history. The mirror need not have the commits.
 ///
 /// # Errors

@@ -41,7 +41,7 @@ pub use environment::{
 };
 pub use failure::{FetchError, SourceError};
 pub use fetch::{CloneRequest, fetch};
-pub use history::{Histories, MirrorHistory, compare_histories};
+pub use history::{Histories, MirrorHistory, compare_histories, has_files};
 pub use mirror::{MirrorRequest, MirrorUpdate, update_mirror};
 pub use module_directory::module_directory;
 pub use share::share_credentials;

@@ -144,8 +144,9 @@ pub fn submodule_tree(
     repository: &Repository,
     commit: git2::Oid,
 ) -> Result<Option<git2::Tree<'_>>, git2::Error> {
-    match repository.find_commit(commit) {
-        Ok(commit) => commit.tree().map(Some),
+    // A mirror can have the commit as history, without files.
+    match repository.find_commit(commit).and_then(|commit| commit.tree()) {
+        Ok(tree) => Ok(Some(tree)),
         Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -6,6 +6,7 @@
 use git2::{Oid, Repository};
 
 use super::super::failure::FetchError;
+use super::super::history::has_files;
 use super::super::login::Audience;
 use super::super::url::{RepositoryUrl, Scheme};
 use super::depth::Depth;
@@ -63,7 +64,7 @@ impl Fetch<'_> {
         for submodule in gitmodules::submodules(self.repository, &tree).map_err(failed)? {
             let path = below(directory, &submodule.path);
             // An earlier commit may have the same submodule. Nothing is fetched in part.
-            let is_there = self.repository.find_commit(submodule.commit).is_ok();
+            let is_there = has_files(self.repository, submodule.commit);
             if !is_there && (submodule.is_left_out || !(self.is_wanted)(&path)) {
                 continue;
             }
