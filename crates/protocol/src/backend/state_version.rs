@@ -1,5 +1,6 @@
 //! Versions of a state.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A version of a state. A serial is only comparable with one of the same lineage.
@@ -27,7 +28,7 @@ pub enum StateReport {
 }
 
 /// The side that a check for drift compares with the state.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriftComparison {
     /// The infrastructure, or the code if another program has written the state.

@@ -36,7 +36,7 @@ pub(crate) fn in_force(source: &LayerSource) -> Result<Value, ApiError> {
     if let Some(drift) = &layer.drift {
         entry["drift"]["every"] = json!(Span(drift.every));
         entry["drift"]["repair"] = drift.repair.into();
-        entry["drift"]["compare"] = if drift.compares_code { "code" } else { "state" }.into();
+        entry["drift"]["compare"] = json!(drift.compare);
     }
     if let Some(Value::Object(values)) = entry.get_mut("env") {
         hide(values, &|_| false);

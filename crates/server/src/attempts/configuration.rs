@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use butler_base::paths::leads_to;
 use butler_base::process::Environment;
+use butler_protocol::backend::DriftComparison;
 use butler_protocol::spec::GitCredentials;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
@@ -168,14 +169,12 @@ pub(super) fn configuration(
     Ok(configuration)
 }
 
-/// Adds the request to report the version of the state. `known` is the version that the last run has left. With
-/// `compares_code`, a check for drift compares the code with the state.
+/// Adds the request to report the version of the state. `known` is the version that the last run has left.
 pub(super) fn with_state_report(
     mut configuration: Value,
     known: Option<&StateVersion>,
-    compares_code: bool,
+    compare: DriftComparison,
 ) -> Value {
-    let compare = if compares_code { "code" } else { "state" };
     configuration["stateReport"] = json!({"known": known, "compare": compare});
     configuration
 }

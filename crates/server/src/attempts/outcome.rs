@@ -2,6 +2,7 @@
 
 use butler_base::error::visible;
 use butler_cluster::JobFailure;
+use butler_protocol::backend::DriftComparison;
 use butler_registry::StatusReport;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -143,17 +144,23 @@ impl EndOfRun {
         }
     }
 
-    /// What is compared by the plan of a run with this action.
-    pub(super) const fn compared(&self) -> Compared {
-        if self.compares_code { Compared::Code } else { Compared::State }
+    /// The comparison that the run has made, for a layer with these rules.
+    pub(super) fn compared(&self, rules: &DriftRules) -> Compared {
+        match rules.compare {
+            _ if !self.compares_code => Compared::State,
+            DriftComparison::State => Compared::Code,
+            DriftComparison::Code => Compared::Always,
+        }
     }
 
-    /// What the store records, if this is the end of a run with the plan `plan`, which found `drift`.
+    /// What the store records, if this is the end of a run with the plan `plan`, which found `drift` by the comparison
+    /// `compared`.
     pub(super) fn result(
         &self,
         action: Action,
         plan: Option<KeptPlan>,
         drift: Option<Found>,
+        compared: Compared,
     ) -> Option<AttemptResult> {
         let mut result = AttemptResult::ended(self.ending()?);
         if action.changes_infrastructure() {
@@ -183,10 +190,11 @@ impl EndOfRun {
             }
             // Without its plan it is not known what differs, only whether something does.
             Action::Drift => {
-                let kind = match self.compared() {
+                let kind = match compared {
                     _ if !has_changes => DriftKind::None,
                     Compared::State => DriftKind::Changes,
-                    Compared::Code | Compared::Always => DriftKind::ChangedOutside,
+                    Compared::Code => DriftKind::ChangedOutside,
+                    Compared::Always => DriftKind::CodeDiffers,
                 };
                 let difference = has_changes.then(String::new);
                 let found = drift.unwrap_or_else(|| Found { kind, difference, ..Found::default() });
@@ -244,8 +252,9 @@ pub(super) fn left_by(directory: &AttemptDirectory, rules: &DriftRules) -> Optio
         "destroy" => Action::Destroy,
         _ => return None,
     };
-    let drift = drift_of(directory, action, rules, left.end.compared());
-    left.end.result(action, KeptPlan::of(directory), drift)
+    let compared = left.end.compared(rules);
+    let drift = drift_of(directory, action, rules, compared);
+    left.end.result(action, KeptPlan::of(directory), drift, compared)
 }
 
 /// The rules that say what counts as drift of a layer.
@@ -253,8 +262,8 @@ pub(super) fn left_by(directory: &AttemptDirectory, rules: &DriftRules) -> Optio
 pub(crate) struct DriftRules {
     /// The entries of `drift.ignore`.
     ignored: Vec<String>,
-    /// Whether its checks for drift always compare the code with the state.
-    compares_code: bool,
+    /// The side that its checks for drift compare with the state.
+    compare: DriftComparison,
 }
 
 impl DriftRules {
@@ -265,7 +274,7 @@ impl DriftRules {
         let check = source.configured.layer.drift;
         Self {
             ignored: ignored.unwrap_or_default(),
-            compares_code: check.is_some_and(|check| check.compares_code),
+            compare: check.map(|check| check.compare).unwrap_or_default(),
         }
     }
 }
@@ -281,10 +290,6 @@ pub(super) fn drift_of(
         return None;
     }
     let plan = directory.plan_json().ok()??;
-    let compared = match compared {
-        Compared::Code if rules.compares_code => Compared::Always,
-        compared => compared,
-    };
     drift::find(&plan, &rules.ignored, compared).ok()
 }
 
@@ -295,7 +300,8 @@ mod tests {
 
     fn result(json: &str, action: Action) -> Option<AttemptResult> {
         let end: EndOfRun = serde_json::from_str(json).unwrap();
-        end.result(action, Some(KeptPlan { digest: PlanDigest::new("p"), is_stored: true }), None)
+        let plan = KeptPlan { digest: PlanDigest::new("p"), is_stored: true };
+        end.result(action, Some(plan), None, end.compared(&DriftRules::default()))
     }
 
     #[test]
@@ -319,7 +325,7 @@ mod tests {
         let failed = |class: &str| {
             let json = format!(r#"{{"status": "failed", "error": {{"class": "{class}"}}}}"#);
             let end: EndOfRun = serde_json::from_str(&json).unwrap();
-            let result = end.result(Action::Apply, None, None).unwrap();
+            let result = end.result(Action::Apply, None, None, Compared::State).unwrap();
             (end.leaves_reason_to_cluster(), result.of_job().ending)
         };
         let memory = Ending::Job(JobFailure::OutOfMemory);
@@ -367,7 +373,7 @@ mod tests {
         let report =
             format!(r#"{{"status": "failed", "error": {{"message": "no", "lock": {full}}}}}"#);
         let end = EndOfRun::reported(serde_json::from_str(&report).unwrap());
-        let result = end.result(Action::Apply, None, None).unwrap();
+        let result = end.result(Action::Apply, None, None, Compared::State).unwrap();
         assert_eq!(result.lock, Some(found));
     }
 
@@ -386,7 +392,10 @@ mod tests {
         // As the final status reports it.
         let report = serde_json::json!({"status": "failed", "error": {"message": reason}});
         let end = EndOfRun::reported(serde_json::from_value(report).unwrap());
-        assert_eq!(end.result(Action::Plan, None, None).unwrap().failure.as_deref(), Some(reason));
+        assert_eq!(
+            end.result(Action::Plan, None, None, Compared::State).unwrap().failure.as_deref(),
+            Some(reason)
+        );
         assert_eq!(result(r#"{"status": "succeeded"}"#, Action::Plan).unwrap().failure, None);
     }
 
@@ -437,7 +446,8 @@ mod tests {
             let report = format!(r#"{{"status": "succeeded", "resources_to_add": 0{rare}}}"#);
             let end = EndOfRun::reported(serde_json::from_str(&report).unwrap());
             let plan = KeptPlan { digest: PlanDigest::new("p"), is_stored: true };
-            let plan = end.result(Action::Plan, Some(plan), None).unwrap().plan.unwrap();
+            let plan =
+                end.result(Action::Plan, Some(plan), None, Compared::State).unwrap().plan.unwrap();
             (plan.is_empty, plan.counts.occurring(false))
         };
         for (field, words) in [("import", "import"), ("move", "move"), ("forget", "forget")] {
@@ -460,6 +470,28 @@ mod tests {
             assert_eq!(plan.is_empty, !changes);
             let drift = result(&json(changes), Action::Drift).unwrap();
             assert_eq!(drift.difference.is_some(), changes);
+        }
+    }
+
+    #[test]
+    fn kind_of_drift_without_a_plan_is_that_of_its_comparison() {
+        for (compares_code, compare, expected) in [
+            (false, DriftComparison::State, DriftKind::Changes),
+            // The layer was changed while the check ran.
+            (false, DriftComparison::Code, DriftKind::Changes),
+            (true, DriftComparison::State, DriftKind::ChangedOutside),
+            (true, DriftComparison::Code, DriftKind::CodeDiffers),
+        ] {
+            let end = EndOfRun {
+                status: "succeeded".to_owned(),
+                plan_changes: Some(true),
+                compares_code,
+                ..EndOfRun::default()
+            };
+            let rules = DriftRules { compare, ..DriftRules::default() };
+            let result = end.result(Action::Drift, None, None, end.compared(&rules)).unwrap();
+            assert_eq!(result.drift_kind, expected);
+            assert!(result.difference.is_some());
         }
     }
 }

@@ -284,7 +284,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
             let (directory, limit) = (self.directory(id), self.most_log(&id.layer));
             let log = self.session(id, |session| session.log.clone());
             let (action, rules) = (run.action, DriftRules::of(&self.catalog.borrow(), &id.layer));
-            let compared = end.compared();
+            let compared = end.compared(&rules);
             let (plan, drift) = tokio::task::spawn_blocking(move || {
                 // The server was away for too long for some lines, but not for the end.
                 if let Err(error) = log.take_up(&directory, limit) {
@@ -295,7 +295,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
                 (KeptPlan::of(&directory), drift)
             })
             .await?;
-            match end.result(run.action, plan, drift) {
+            match end.result(run.action, plan, drift, compared) {
                 Some(result) => {
                     let result = if is_job { result.of_job() } else { result };
                     if matches!(result.ending, Ending::Failed(_)) {
@@ -354,12 +354,12 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
             directory.record_begin()?;
         }
         let known = self.store.snapshot(&id.layer, "", &[]).await?.facts.state;
-        let compares_code = layer.configured.layer.drift.is_some_and(|it| it.compares_code);
+        let compare = layer.configured.layer.drift.map(|it| it.compare).unwrap_or_default();
         let made = {
             let (layer, id, run) = (Arc::clone(&layer), id.clone(), run.clone());
             let (data, secrets) = (self.data.clone(), self.secrets.clone());
             let made = move |_: &_| configuration(&layer, &id, &run, &data, &secrets, is_job);
-            blocking(made).await.map(|made| with_state_report(made, known.as_ref(), compares_code))
+            blocking(made).await.map(|made| with_state_report(made, known.as_ref(), compare))
         };
         let configuration = match made {
             Ok(configuration) => configuration,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use butler_base::yaml::given;
 use butler_follower::config::{SecretReference, TokenSource};
+use butler_protocol::backend::DriftComparison;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
@@ -296,21 +297,10 @@ pub struct DriftEntry {
     pub repair: Option<bool>,
     /// The comparison of a check with the state: `state` compares the infrastructure, `code` makes a normal plan of the
     /// applied revision; by default `state`.
-    pub compare: Option<CompareEntry>,
+    pub compare: Option<DriftComparison>,
     /// Addresses of modules, resources and attributes that do not count as drift: `module.web`,
     /// `aws_instance.web`, `aws_instance.web.tags`. `[*]` means all instances: `aws_instance.web[*].tags`.
     pub ignore: Vec<String>,
-}
-
-/// The comparison that a check for drift makes with the state.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CompareEntry {
-    /// The infrastructure.
-    #[default]
-    State,
-    /// The code, and the infrastructure with it.
-    Code,
 }
 
 /// How often failures are retried.

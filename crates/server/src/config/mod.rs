@@ -32,10 +32,9 @@ mod written_tests;
 pub use butler_follower::config::SecretReference;
 pub use check::missing_programs;
 pub use document::{
-    BackendEntry, CompareEntry, DriftEntry, EnvironmentValue, HistoryEntry, IsolationEntry,
-    JobEntry, LayerEntry, NotificationEntry, NotificationEvent, NotificationFormat,
-    RepositoryEntry, RetriesEntry, SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider,
-    WindowEntry, schema,
+    BackendEntry, DriftEntry, EnvironmentValue, HistoryEntry, IsolationEntry, JobEntry, LayerEntry,
+    NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry, RetriesEntry,
+    SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry, schema,
 };
 pub(crate) use entries::namespace_of;
 pub use entries::{Config, Included, IncludedFrom, MAX_LAYERS, Placed};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::{CompareEntry, DEFAULT_REFERENCE, LayerEntry};
+use crate::config::{DEFAULT_REFERENCE, LayerEntry};
 use crate::model::{DriftCheck, Layer, LayerName, SavedPlan, Strategy, Timeouts};
 
 /// The time between two checks for drift.
@@ -33,7 +33,7 @@ pub(super) fn layer(name: LayerName, entry: &LayerEntry, has_backend: bool) -> L
             _ if entry.is_terragrunt() => Strategy::PlanOnly,
             strategy => strategy.unwrap_or(Strategy::Approve),
         },
-        drift: Some(DriftCheck { every, repair, compares_code: compare == CompareEntry::Code }),
+        drift: Some(DriftCheck { every, repair, compare }),
         destroy_limit: entry.destroy_limit,
         most_attempts: entry.retries.map_or(ATTEMPTS, |retries| retries.max),
         timeouts: Timeouts {

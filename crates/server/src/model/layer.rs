@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use butler_protocol::backend::DriftComparison;
+
 use super::LayerName;
 
 /// What happens to a plan that has changes.
@@ -25,8 +27,8 @@ pub struct DriftCheck {
     pub every: Duration,
     /// Whether drift that was found is planned, so that the strategy can repair it.
     pub repair: bool,
-    /// Whether each check compares the code with the state, and not only the infrastructure.
-    pub compares_code: bool,
+    /// The side that each check compares with the state.
+    pub compare: DriftComparison,
 }
 
 /// How long an attempt may take before it is stopped.

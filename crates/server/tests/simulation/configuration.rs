@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use butler_protocol::backend::DriftComparison;
 use butler_server::controller::ConfiguredLayer;
 use butler_server::model::{DriftCheck, Layer, LayerName, Strategy, Timeouts};
 
@@ -27,7 +28,7 @@ pub(crate) fn configured(index: usize, kind: &LayerKind, kinds: &[LayerKind]) ->
             drift: kind.drift_repair.map(|repair| DriftCheck {
                 every: secs(3600),
                 repair,
-                compares_code: false,
+                compare: DriftComparison::State,
             }),
             destroy_limit: kind.destroy_limit,
             most_attempts: 3,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::attempts::{FATE_UNKNOWN, SILENCE};
 use super::*;
-use butler_protocol::backend::Holder;
+use butler_protocol::backend::{DriftComparison, Holder};
 use butler_registry::TokenHash;
 
 use crate::model::{
@@ -252,7 +252,7 @@ fn drifting(repair: bool) -> World {
     auto().with(|world| {
         world.settled();
         world.layer.as_mut().unwrap().drift =
-            Some(DriftCheck { every: secs(3600), repair, compares_code: false });
+            Some(DriftCheck { every: secs(3600), repair, compare: DriftComparison::State });
     })
 }
 
@@ -327,7 +327,7 @@ fn missed_checks_for_drift_are_made_up_for_by_one() {
     let mut world = World::new(Strategy::Auto);
     world.settled();
     world.layer.as_mut().unwrap().drift =
-        Some(DriftCheck { every: secs(3600), repair: false, compares_code: false });
+        Some(DriftCheck { every: secs(3600), repair: false, compare: DriftComparison::State });
     let last = ago(secs(10 * 3600 + 60));
     ended(world.run(Action::Drift, Cause::Schedule { due: last }, "new"), Ending::Succeeded);
     let Some(Step::Create(run)) = world.decide().step else { panic!("no check") };
