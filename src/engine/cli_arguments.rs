@@ -52,13 +52,15 @@ const OPTIONS: [(&str, &[&str]); 9] = [
             "junit-xml",
             "no-color",
             "parallelism",
+            "repair",
+            "run-parallelism",
             "test-directory",
             "var",
             "var-file",
             "verbose",
         ],
     ),
-    ("validate", &["no-color", "no-tests", "test-directory"]),
+    ("validate", &["no-color", "no-tests", "query", "test-directory"]),
     ("show", &["no-color"]),
     ("output", &["no-color", "state"]),
     ("state rm", STATE),
@@ -95,6 +97,7 @@ const PLANNING: &[&str] = &[
     "show-sensitive",
     "state",
     "state-out",
+    "suppress-forget-errors",
     "target",
     "target-file",
     "var",
@@ -105,13 +108,13 @@ const PLANNING: &[&str] = &[
 const STATE: &[&str] = &["ignore-remote-version", "lock", "lock-timeout", "no-color"];
 
 /// Options of `apply` only.
-const APPLY_ONLY: [&str; 3] = ["auto-approve", "backup", "state-out"];
+const APPLY_ONLY: [&str; 4] = ["auto-approve", "backup", "state-out", "suppress-forget-errors"];
 
 /// Options of `plan` only.
 const PLAN_ONLY: [&str; 3] = ["detailed-exitcode", "generate-config-out", "out"];
 
 /// Options whose value can be the next word.
-const WITH_VALUE: [&str; 24] = [
+const WITH_VALUE: [&str; 25] = [
     "backend-config",
     "backup",
     "cloud-run",
@@ -130,6 +133,7 @@ const WITH_VALUE: [&str; 24] = [
     "parallelism",
     "plugin-dir",
     "replace",
+    "run-parallelism",
     "state",
     "state-out",
     "target",
@@ -292,6 +296,9 @@ mod tests {
             ("--lock=true", &["init", "plan", "apply", "state rm -dry-run", "state push"]),
             ("-parallelism 3", &["plan", "apply", "test"]),
             ("-upgrade", &["init"]),
+            ("-suppress-forget-errors", &["apply"]),
+            ("-query", &["validate"]),
+            ("-run-parallelism 2", &["test"]),
             ("-out=x", &["plan"]),
             ("-auto-approve", &["apply"]),
             ("-detailed-exitcode", &[]),

@@ -269,15 +269,13 @@ fn signature_must_be_made_in_the_validity_period_of_its_key() {
     let signed = at(created + DAY).unwrap();
     assert!(signed.outdated && !signed.revoked);
     assert_eq!(signed.signer, certificate.fingerprint().to_hex());
-    for time in [created + 60 * DAY, created - DAY, SystemTime::now() + 2 * DAY] {
-        let refused = matches!(
-            at(time),
-            Err(VerifyError::Key { .. }
-                | VerifyError::Refused { .. }
-                | VerifyError::FromTheFuture { .. })
-        );
+    for time in [created + 60 * DAY, created - DAY] {
+        let refused =
+            matches!(at(time), Err(VerifyError::Key { .. } | VerifyError::Refused { .. }));
         assert!(refused, "{:?}", at(time));
     }
+    let future = at(SystemTime::now() + 2 * DAY);
+    assert!(matches!(future, Err(VerifyError::FromTheFuture { .. })), "{future:?}");
 }
 
 #[test]
