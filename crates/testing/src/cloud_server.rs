@@ -92,6 +92,16 @@ impl CloudServer {
         self.kept().is_away = true;
     }
 
+    /// Locks the workspace, as a person does on its page.
+    pub fn lock(&self) {
+        self.kept().lock = Some("a person".to_owned());
+    }
+
+    /// Whether the workspace is locked.
+    pub fn is_locked(&self) -> bool {
+        self.kept().lock.is_some()
+    }
+
     /// Ignores these attributes of new runs from now on, such as `refresh-only`.
     pub fn ignore(&self, attributes: &[&'static str]) {
         self.kept().ignored = attributes.to_vec();

@@ -187,7 +187,7 @@ impl FailureCause {
             }
             Self::CredentialsRefused => "check the credentials and their permissions",
             Self::ServiceToken => {
-                "set a token for this host: TF_TOKEN_ and the host's name, with `_` for each dot"
+                "set a token for this host: TF_TOKEN_ and the host's name, with `_` for each dot; if it has a port, `credentials` of the settings file"
             }
             Self::GitLogin => {
                 "give git a login for the repository of the module: a credential helper, or an SSH key"

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::process::Child;
 
 use butler_testing::authority::Authority;
-use butler_testing::cloud_server::{CloudServer, Execution, TOKEN};
+use butler_testing::cloud_server::{CloudServer, Execution, ORGANIZATION, TOKEN, WORKSPACE};
 use butler_testing::release_site::executable;
 use butler_testing::world::{RunEnd, World, eventually, files_with};
 
@@ -221,4 +221,57 @@ async fn backend_without_a_list_of_workspaces_has_the_default_one() {
         .unwrap();
     let end = it.world.end(&output);
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
+}
+
+#[tokio::test]
+async fn lock_of_a_workspace_is_named_and_can_be_removed() {
+    for head in ["cloud", "backend \"remote\""] {
+        let it = CloudWorld::new(Execution::Local, head, MODULE).await;
+        it.cloud.lock();
+        let end = it.run("apply").await;
+        assert_ne!(end.code, Some(0), "{}", end.stdout);
+        let error = it.world.last_status()["error"].clone();
+        assert_eq!(error["class"], "lock", "{error}");
+        let id = format!("{ORGANIZATION}/{WORKSPACE}");
+        assert_eq!(error["lock"], json!({"id": id}), "{error}");
+        let (message, advice) = it.world.last_error();
+        let locked = format!("the workspace `{id}` is locked, by a person or by another run");
+        assert!(message.contains(&locked), "{message}");
+        assert!(!advice.is_empty());
+
+        let mut config = it.config("plan");
+        config["forceUnlock"] = json!(id);
+        let end = it.world.run(config).await;
+        assert_succeeded(&it.world, &end);
+        assert!(!it.cloud.is_locked());
+    }
+}
+
+#[tokio::test]
+async fn refused_and_missing_token_and_unknown_certificate_have_causes() {
+    let other = Authority::create();
+    for head in ["cloud", "backend \"remote\""] {
+        for (situation, class, expected) in [
+            ("no token", "credentials", "TF_TOKEN_"),
+            ("a wrong token", "credentials", "check the credentials"),
+            ("an unknown certificate", "network", "--ca-bundle"),
+            ("no answer", "network", "check the address"),
+        ] {
+            let mut it = CloudWorld::new(Execution::Local, head, MODULE).await;
+            let mut config = it.config("plan");
+            match situation {
+                "no token" => drop(config.as_object_mut().unwrap().remove("terraformSettings")),
+                "a wrong token" => it.world.set("CLOUD_TOKEN", "another-token-0815"),
+                "an unknown certificate" => it.world.set("BUTLER_CA_BUNDLE", other.bundle()),
+                _ => it.cloud.be_away(),
+            }
+            let end = it.world.run(config).await;
+            let what =
+                format!("{head}, {situation}: {}\n{}", end.stderr, it.world.received().log_text());
+            assert_ne!(end.code, Some(0), "{what}");
+            assert_eq!(it.world.last_status()["error"]["class"], class, "{what}");
+            let (message, advice) = it.world.last_error();
+            assert!(advice.contains(expected), "{head}, {situation}: {message}: {advice}");
+        }
+    }
 }

@@ -51,6 +51,9 @@ impl std::fmt::Display for StateLock {
                 id.as_ref().map_or(Ok(()), |id| write!(formatter, ", id {id}"))?;
                 formatter.write_str(")")
             }
+            (None, Some(id)) if is_workspace(id) => {
+                write!(formatter, "the workspace `{id}` is locked, by a person or by another run")
+            }
             (None, Some(id)) => {
                 write!(
                     formatter,
@@ -62,6 +65,13 @@ impl std::fmt::Display for StateLock {
             }
         }
     }
+}
+
+/// Whether an id is that of a locked workspace: `cloud` and `remote` report `ORGANIZATION/WORKSPACE`, and not the holder.
+fn is_workspace(id: &str) -> bool {
+    id.split_once('/').is_some_and(|(organization, workspace)| {
+        !organization.is_empty() && !workspace.is_empty() && !workspace.contains('/')
+    })
 }
 
 /// The id of a lock that is to be removed. It can be an argument of the tool, and a part of a command that a user
