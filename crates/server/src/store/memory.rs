@@ -52,25 +52,30 @@ impl Tables for Memory {
     }
 
     fn record(&mut self, layer: &LayerName) -> StoreResult<Record> {
-        let Some(all) = self.layers.get(layer) else { return Ok(Record::default()) };
-        let runs = all.needs().filter(|(_, need)| need.is_read).map(|(run, _)| run.clone());
-        let runs = runs.collect();
-        Ok(Record { runs, ..all.clone() })
+        let Some(all) = self.layers.get_mut(layer) else { return Ok(Record::default()) };
+        let read = all.needs().filter(|(_, need)| need.is_read).map(|(run, _)| run.clone());
+        let read = read.collect();
+        // The other runs are not copied: a simulation makes most of its steps here.
+        let runs = std::mem::take(&mut all.runs);
+        let record = Record { runs: read, ..all.clone() };
+        all.runs = runs;
+        Ok(record)
     }
 
     fn write(&mut self, layer: &LayerName, _: &Record, after: &Record) -> StoreResult<()> {
         self.writes += 1;
         let known = self.layers.entry(layer.clone()).or_default();
         let mut runs = std::mem::take(&mut known.runs);
-        for run in &after.runs {
+        *known = after.clone();
+        for run in std::mem::take(&mut known.runs) {
             if let Some(known) = runs.iter_mut().find(|known| known.id == run.id) {
-                known.clone_from(run);
+                *known = run;
             } else {
                 self.order.push(run.id.clone());
-                runs.push(run.clone());
+                runs.push(run);
             }
         }
-        *known = Record { runs, ..after.clone() };
+        known.runs = runs;
         Ok(())
     }
 
@@ -261,11 +266,10 @@ impl Tables for Memory {
         layer: Option<&LayerName>,
         limit: u32,
     ) -> StoreResult<Vec<JournalEntry>> {
-        let is_asked = |entry: &&JournalEntry| {
-            after.is_none_or(|after| entry.sequence > after)
-                && layer.is_none_or(|layer| entry.layer == *layer)
-        };
-        Ok(self.journal.iter().filter(is_asked).take(limit as usize).cloned().collect())
+        let is_read = |entry: &JournalEntry| after.is_some_and(|after| entry.sequence <= after);
+        let entries = self.journal[self.journal.partition_point(is_read)..].iter();
+        let asked = entries.filter(|entry| layer.is_none_or(|layer| entry.layer == *layer));
+        Ok(asked.take(limit as usize).cloned().collect())
     }
 
     fn newest_events(

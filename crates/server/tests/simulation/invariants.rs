@@ -1,6 +1,6 @@
 //! What must hold at every moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use butler_server::model::{Action, Attempt, Cause, Ending, LayerName, Run, StopReason, Strategy};
 use butler_server::store::{AttemptId, Store};
@@ -134,14 +134,10 @@ impl World {
         for index in 0..self.layers.len() {
             let runs = self.checked_runs(index);
             self.check_history(index, &runs)?;
-            for (number, run) in runs.iter().enumerate() {
-                let is_twice = runs[..number].iter().any(|other| {
-                    other.action == run.action
-                        && other.digest() == run.digest()
-                        && other.cause == run.cause
-                });
-                if is_twice {
-                    let identity = (run.digest(), run.action, &run.cause);
+            let mut identities = HashSet::new();
+            for run in &runs {
+                let identity = (run.digest(), run.action, &run.cause);
+                if !identities.insert(identity) {
                     return Err(format!("run {} exists twice: {identity:?}", run.id));
                 }
                 let running =
