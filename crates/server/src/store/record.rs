@@ -62,6 +62,9 @@ pub(super) struct Record {
     /// The number of the row of failures in which an automatic apply of the layer was counted last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failed_row: Option<u64>,
+    /// Whether an attempt was ever started. Its run can be removed already, and earlier versions did not record it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_started: bool,
     /// The sequence number of the begin of the newest plan that succeeded.
     pub(super) planned: u64,
     /// The last apply that changed something, and the sequence number of its end.
@@ -158,7 +161,12 @@ impl Record {
     /// Inserts a run of the current change that does not exist.
     pub(super) fn insert(&mut self, run: NewRun, now: Moment) -> Outcome {
         let is_current = self.observation.as_ref().is_some_and(|known| known.change == run.change);
-        if !is_current || self.run_mut(&run.id).is_some() {
+        // The id has the name of the layer. A slow server can have decided before a layer was renamed and named back.
+        let exists = self.runs.iter().any(|known| {
+            let is_same = known.action == run.action && known.cause == run.cause;
+            known.id == run.id || (is_same && known.digest() == &run.revision.digest)
+        });
+        if !is_current || exists {
             return Outcome::Refused;
         }
         let history_break = self.observation.as_ref().and_then(|read| read.history_break.as_ref());
@@ -207,6 +215,7 @@ impl Record {
         {
             return Outcome::Refused;
         }
+        self.has_started = true;
         if let Some(run) = self.run_mut(id) {
             run.attempts.push(attempt);
             if run.is_requested_plan() {

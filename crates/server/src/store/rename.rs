@@ -17,7 +17,9 @@ pub(super) fn former(
     if layer == formerly || known == Record::default() {
         return Ok(None);
     }
-    if tables.history(layer, None, u32::MAX)?.iter().any(|run| !run.attempts.is_empty()) {
+    let has_attempts =
+        tables.history(layer, None, u32::MAX)?.iter().any(|run| !run.attempts.is_empty());
+    if has_attempts || tables.record(layer)?.has_started {
         return Ok(None);
     }
     let running = known.runs.iter().find_map(|run| Some((run.id.clone(), run.running()?.number)));

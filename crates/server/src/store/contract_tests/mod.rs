@@ -219,7 +219,9 @@ macro_rules! with_contract {
                 layer_that_was_started_or_not_read_keeps_its_own_history,
                 name_that_was_only_read_is_taken_over_and_gets_no_run_any_more,
                 plan_that_waits_becomes_stale_with_the_name,
-                plan_that_was_applied_is_not_applied_again_under_the_new_name;
+                plan_that_was_applied_is_not_applied_again_under_the_new_name,
+                layer_whose_started_runs_were_removed_keeps_its_own_record,
+                run_is_not_created_twice_if_a_layer_is_named_back;
             sessions: session_ends_if_it_is_not_used_after_a_week_and_when_it_is_ended;
             cursors: receiver_begins_at_the_end_of_the_journal_and_never_goes_back,
                 receiver_that_was_removed_is_a_new_one;

@@ -109,3 +109,39 @@ pub(super) async fn plan_that_was_applied_is_not_applied_again_under_the_new_nam
     assert_eq!(approved, Outcome::Refused);
     assert_eq!(store.history(&new, None, 9).await.unwrap().len(), 2);
 }
+
+/// Its record says what is applied, and how often its digest has changed.
+pub(super) async fn layer_whose_started_runs_were_removed_keeps_its_own_record(
+    tested: Tested<impl Store>,
+) {
+    let (store, old, new) = (&tested.store, layer("old"), layer("new"));
+    tested.see("old", "d1").await;
+    let plan = tested.plan("new").await;
+    let attempt = tested.start("new", &plan, 1).await;
+    tested.finish(&attempt, AttemptResult::ended(Ending::Failed(FailureClass::Module))).await;
+    tested.see("new", "d2").await;
+    let next = new_run("new", Action::Plan, Cause::Commit { change: 2 }, "d2", 2);
+    tested.create("new", next).await;
+    let keep = Keep { runs: 0, age: Duration::ZERO };
+    assert_eq!(store.prune(&new, keep).await.unwrap(), [attempt]);
+    assert_eq!(store.former(&new, &old).await.unwrap(), None);
+    assert_eq!(store.take_over(&new, &old).await.unwrap(), Outcome::Refused);
+    assert_eq!(tested.facts("new").await.observation.unwrap().change, 2);
+}
+
+pub(super) async fn run_is_not_created_twice_if_a_layer_is_named_back(tested: Tested<impl Store>) {
+    let (store, old, new) = (&tested.store, layer("old"), layer("new"));
+    tested.see("old", "d1").await;
+    // Decided by a server that is slow.
+    let late = new_run("old", Action::Plan, Cause::Commit { change: 1 }, "d1", 1);
+    tested.see("new", "d1").await;
+    assert_eq!(store.take_over(&new, &old).await.unwrap(), Outcome::Made);
+    assert_eq!(store.files_moved(&new).await.unwrap(), Outcome::Made);
+    let plan = tested.plan("new").await;
+    let attempt = tested.start("new", &plan, 1).await;
+    tested.finish(&attempt, saved("p1", false)).await;
+    tested.see("old", "d1").await;
+    assert_eq!(store.take_over(&old, &new).await.unwrap(), Outcome::Made);
+    assert_eq!(store.insert_run(&old, late).await.unwrap(), Outcome::Refused);
+    assert_eq!(store.history(&old, None, 9).await.unwrap().len(), 1);
+}
