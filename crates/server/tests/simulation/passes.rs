@@ -114,13 +114,12 @@ impl World {
         let is_start = matches!(step, Step::Start { .. });
         let is_breaker_open = self.is_breaker_open();
         let made = now(self.controller(layer).perform(&name, configured.as_ref(), step));
-        if is_start && !matches!(made, Ok(Outcome::Refused)) {
+        // The server can have ended before the write.
+        let attempts = |runs: &[Run]| runs.iter().map(|run| run.attempts.len()).sum::<usize>();
+        if is_start && attempts(&self.store.inner.runs(&name)) > attempts(&before) {
             self.count_start();
             self.check_limits(layer);
-            // The server can have ended before the write.
-            if self.store.inner.runs(&name).iter().any(|run| run.running().is_some()) {
-                self.check_name(&name, was_moved);
-            }
+            self.check_name(&name, was_moved);
         }
         if let Some(moved) = moved {
             self.check_move(&name, &moved);
