@@ -189,6 +189,8 @@ impl World {
             Op::ClockJump { seconds } => {
                 self.clock += seconds;
                 self.set_clock();
+                // A window that was over and was removed is not over any more.
+                self.conditions.version += u64::from(seconds < 0);
             }
             Op::Commit { layer, digest } => self.commit(layer % layers, digest),
             Op::Delete { layer, branch } => {
