@@ -271,8 +271,15 @@ impl Installation {
     }
 
     /// The runs of a layer, the newest first.
+    /// All runs of a layer, the newest first.
     fn runs(&self, layer: &str) -> Vec<Value> {
-        self.get(&format!("/runs?layer={layer}"))["items"].as_array().unwrap().clone()
+        let (mut runs, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = self.get(&format!("/runs?layer={layer}{after}"));
+            runs.extend_from_slice(page["items"].as_array().unwrap());
+            let Some(next) = page["next"].as_str() else { return runs };
+            after = format!("&after={next}");
+        }
     }
 
     fn layer(&self, name: &str) -> Value {
