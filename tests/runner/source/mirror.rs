@@ -327,7 +327,9 @@ async fn mirror_keeps_named_commits_and_removes_others_when_it_has_many_packs() 
     let repository = with_history();
     let server = GitServer::start();
     for url in [server.url(&repository), repository.url()] {
-        let inner = Repository::create(&[("inner.tf", "# inner\n")]);
+        let inner = Repository::create(&[("inner.tf", "# earlier\n")]);
+        let earlier = inner.head();
+        inner.commit("Inner", &[("inner.tf", "# inner\n")]);
         let address = if url.starts_with("http") { server.url(&inner) } else { inner.url() };
         repository.git(&[
             "rm",
@@ -338,8 +340,12 @@ async fn mirror_keeps_named_commits_and_removes_others_when_it_has_many_packs() 
             "inner",
             ".gitmodules",
         ]);
-        repository.add_submodule("inner", &address, &inner.head());
         let mut mirror = Mirror::of(&url, &["main"]);
+        repository.add_submodule("inner", &address, &earlier);
+        mirror.update().await;
+        let entry = format!("160000,{},inner", inner.head());
+        repository.git(&["update-index", "--cacheinfo", &entry]);
+        repository.git(&["commit", "--quiet", "--message", "Update the submodule"]);
         let kept = repository.head();
         mirror.update().await;
         repository.git(&["rm", "--quiet", "--force", "inner", ".gitmodules"]);
@@ -375,5 +381,10 @@ async fn mirror_keeps_named_commits_and_removes_others_when_it_has_many_packs() 
         repository.git(&["reset", "--quiet", "--hard", &removed]);
         assert_eq!(mirror.update().await.fetched, ["main"]);
         assert_eq!(mirror.file(&removed, "removed.tf").as_deref(), Some(""));
+        // The mirror has this commit as history of the submodule, without its files.
+        assert!(mirror.has_history(&inner.head()) && !mirror.has_files(&earlier));
+        repository.add_submodule("inner", &address, &earlier);
+        mirror.update().await;
+        assert_eq!(mirror.file(&earlier, "inner.tf").as_deref(), Some("# earlier\n"));
     }
 }
