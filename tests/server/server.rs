@@ -270,7 +270,6 @@ impl Installation {
         butler_testing::api::get(&url, token.trim(), self.ca_bundle.as_deref())
     }
 
-    /// The runs of a layer, the newest first.
     /// All runs of a layer, the newest first.
     fn runs(&self, layer: &str) -> Vec<Value> {
         let (mut runs, mut after) = (Vec::new(), String::new());

@@ -53,6 +53,7 @@ struct Totals {
 /// What is left of it.
 #[derive(Debug, Default)]
 struct Found {
+    logs: usize,
     plans: usize,
     applies: usize,
     interrupted_applies: usize,
@@ -356,11 +357,17 @@ layers:
             found.interrupted_applies += begun - done;
             found.plans += plans.count();
             found.applies += of_plans.len();
-            // All applies of a layer can be killed after their last change.
+            // The newest apply that was not killed.
             if let Some(apply) = of_plans.iter().find(|run| run["phase"] == "Succeeded") {
                 self.check_log(apply);
+                found.logs += 1;
+            } else {
+                // All applies of a layer can be killed after their last change. The plan that follows has none.
+                let last = runs.iter().find(|run| run["action"] == "plan").unwrap();
+                assert!(begun > 0 && last["phase"] == "Succeeded", "{runs:#?}");
             }
         }
+        assert!(found.logs > 0, "all applies of all layers were killed");
         found
     }
 
