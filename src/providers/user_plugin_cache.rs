@@ -117,7 +117,8 @@ pub fn configuration_texts(
 #[must_use]
 pub fn configuration_text(path: &Path) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
-    (found.is_file() && found.len() <= MOST_TEXT).then(|| std::fs::read_to_string(path).ok())?
+    let is_usual = found.is_file() && found.len() <= MOST_TEXT;
+    if is_usual { std::fs::read_to_string(path).ok() } else { None }
 }
 
 /// The CLI configuration files of a tool that runs in `directory`, in order of precedence.

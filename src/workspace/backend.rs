@@ -48,9 +48,9 @@ pub enum BackendError {
     /// The type cannot be a backend's name.
     #[error("`{}` is not a type of a state backend", .0.escape_debug())]
     Kind(String),
-    /// A run cannot name this type.
+    /// The type cannot be configured from outside of a module.
     #[error("{0}")]
-    Unnamed(&'static str),
+    NotConfigurable(&'static str),
     /// The setting cannot be a setting's name.
     #[error("`{}` is not a setting of a state backend", .0.escape_debug())]
     Setting(String),
@@ -127,8 +127,8 @@ pub fn write_backend(
     if !is_identifier(&backend.kind) {
         return Err(BackendError::Kind(backend.kind.clone()));
     }
-    if let Some(why) = BackendKind::of(&backend.kind).why_unnamed() {
-        return Err(BackendError::Unnamed(why));
+    if let Some(why) = BackendKind::of(&backend.kind).why_not_configurable() {
+        return Err(BackendError::NotConfigurable(why));
     }
     check_names(backend, tool)?;
     let settings = settings_as_hcl(backend, tool)?;

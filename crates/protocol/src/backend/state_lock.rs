@@ -67,7 +67,8 @@ impl std::fmt::Display for StateLock {
     }
 }
 
-/// Whether an id is that of a locked workspace: `cloud` and `remote` report `ORGANIZATION/WORKSPACE`, and not the holder.
+/// Whether an id is that of a locked workspace. With `cloud` and `remote`, the tool prints `ORGANIZATION/WORKSPACE` and
+/// not the holder.
 fn is_workspace(id: &str) -> bool {
     id.split_once('/').is_some_and(|(organization, workspace)| {
         !organization.is_empty() && !workspace.is_empty() && !workspace.contains('/')

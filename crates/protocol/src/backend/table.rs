@@ -305,10 +305,9 @@ impl BackendKind {
         BACKENDS.iter().find(|kind| kind.name == name).unwrap_or(&UNKNOWN)
     }
 
-    /// Why a configuration cannot name this type, with what to name instead; `None` if it can. A module names it with a
-    /// block of its own, which nothing outside of the module can write.
+    /// Why this type cannot be configured from outside of a module, with the type to use instead; `None` if it can.
     #[must_use]
-    pub fn why_unnamed(&self) -> Option<&'static str> {
+    pub fn why_not_configurable(&self) -> Option<&'static str> {
         (self.name == CLOUD).then_some(
             "`cloud` is a block of a module and not a type of backend: use `remote` with its `workspaces` block",
         )

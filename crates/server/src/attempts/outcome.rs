@@ -153,8 +153,8 @@ impl EndOfRun {
         }
     }
 
-    /// What the store records, if this is the end of a run with the plan `plan`, which found `drift` by the comparison
-    /// `compared`.
+    /// The result for the store, if this is the end of a run with the plan `plan`. The run has made the comparison
+    /// `compared`, and its plan says that it found `drift`.
     pub(super) fn result(
         &self,
         action: Action,

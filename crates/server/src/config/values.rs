@@ -77,7 +77,7 @@ pub(super) fn layer(layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
     if let Some(backend) = &entry.backend {
         let kind = backend.kind.value.trim();
         let is_empty = kind.is_empty().then_some("`backend.type` must not be empty");
-        if let Some(problem) = is_empty.or_else(|| BackendKind::of(kind).why_unnamed()) {
+        if let Some(problem) = is_empty.or_else(|| BackendKind::of(kind).why_not_configurable()) {
             errors.push(layer.error_in(&backend.kind, problem));
         }
     }

@@ -55,7 +55,7 @@ impl Tables for Memory {
         let Some(all) = self.layers.get_mut(layer) else { return Ok(Record::default()) };
         let read = all.needs().filter(|(_, need)| need.is_read).map(|(run, _)| run.clone());
         let read = read.collect();
-        // The other runs are not copied: a simulation makes most of its steps here.
+        // The other runs are not copied, because simulations spend most of their time here.
         let runs = std::mem::take(&mut all.runs);
         let record = Record { runs: read, ..all.clone() };
         all.runs = runs;

@@ -62,7 +62,7 @@ pub(super) struct Record {
     /// The number of the row of failures in which an automatic apply of the layer was counted last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) failed_row: Option<u64>,
-    /// Whether an attempt was ever started. Its run can be removed already, and earlier versions did not record it.
+    /// Whether an attempt was ever started, also of a run that was removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) has_started: bool,
     /// The sequence number of the begin of the newest plan that succeeded.
@@ -161,7 +161,8 @@ impl Record {
     /// Inserts a run of the current change that does not exist.
     pub(super) fn insert(&mut self, run: NewRun, now: Moment) -> Outcome {
         let is_current = self.observation.as_ref().is_some_and(|known| known.change == run.change);
-        // The id has the name of the layer. A slow server can have decided before a layer was renamed and named back.
+        // The id contains the name. After a layer was renamed and named back, a slow server can still have a decision
+        // about a run that exists with an id of the other name.
         let exists = self.runs.iter().any(|known| {
             let is_same = known.action == run.action && known.cause == run.cause;
             known.id == run.id || (is_same && known.digest() == &run.revision.digest)

@@ -17,9 +17,10 @@ pub(super) fn former(
     if layer == formerly || known == Record::default() {
         return Ok(None);
     }
-    let has_attempts =
-        tables.history(layer, None, u32::MAX)?.iter().any(|run| !run.attempts.is_empty());
-    if has_attempts || tables.record(layer)?.has_started {
+    // Earlier versions did not record it.
+    let has_started = tables.record(layer)?.has_started
+        || tables.history(layer, None, u32::MAX)?.iter().any(|run| !run.attempts.is_empty());
+    if has_started {
         return Ok(None);
     }
     let running = known.runs.iter().find_map(|run| Some((run.id.clone(), run.running()?.number)));

@@ -99,8 +99,8 @@ impl World {
         self.conditions.version += 1;
     }
 
-    /// Windows that are over are removed from the configuration. That changes no decision, and spares the search
-    /// for their next begin at each one.
+    /// Windows that are over are removed from the configuration. That changes no decision unless the clock is set back,
+    /// and spares the search for their next begin at each one.
     pub(crate) fn remove_old_windows(&mut self) {
         let now = self.now();
         for (layer, window) in self.layers.iter_mut().zip(&mut self.conditions.windows) {

@@ -114,7 +114,7 @@ impl World {
         let is_start = matches!(step, Step::Start { .. });
         let is_breaker_open = self.is_breaker_open();
         let made = now(self.controller(layer).perform(&name, configured.as_ref(), step));
-        // The server can have ended before the write.
+        // After an error, only the store knows whether it was made: the server can have ended before or after the write.
         let attempts = |runs: &[Run]| runs.iter().map(|run| run.attempts.len()).sum::<usize>();
         if is_start && attempts(&self.store.inner.runs(&name)) > attempts(&before) {
             self.count_start();

@@ -189,7 +189,7 @@ impl World {
             Op::ClockJump { seconds } => {
                 self.clock += seconds;
                 self.set_clock();
-                // A window that was over and was removed is not over any more.
+                // A window that was removed because it was over would be in force again.
                 self.conditions.version += u64::from(seconds < 0);
             }
             Op::Commit { layer, digest } => self.commit(layer % layers, digest),
